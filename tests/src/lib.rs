@@ -1,0 +1,1 @@
+//! Labs: network-namespace topologies with real rules and real traffic.

@@ -1,0 +1,2 @@
+//! Packet parsing shared by every tap; compiles for the host so that it can be tested there.
+#![no_std]

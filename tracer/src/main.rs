@@ -1,0 +1,2 @@
+//! tracer
+fn main() {}
