@@ -1,5 +1,19 @@
-//! What srctrace asks of the kernel: the only user of aya and of bpf(2).
+//! The kernel half from outside: finding offsets, loading, attaching, reading the ring and the
+//! maps. The only user of aya.
 
-pub(crate) mod btf;
-pub(crate) mod features;
-pub(crate) mod offsets;
+pub mod btf;
+mod error;
+pub mod features;
+mod filter;
+mod load;
+mod maps;
+pub mod offsets;
+mod ring;
+mod taps;
+
+pub use error::KernelError;
+pub use filter::Filter;
+pub use load::Programs;
+pub use maps::Counters;
+pub use ring::Ring;
+pub use taps::{Side, TcMode};

@@ -8,18 +8,18 @@ use tracer_core::report::Unavailable;
 
 /// What the running kernel's BTF told; the BTF itself is dropped.
 #[derive(Debug)]
-pub(crate) struct KernelTypes {
+pub struct KernelTypes {
     /// For the programs.
-    pub(crate) offsets: Offsets,
+    pub offsets: Offsets,
     /// What they cannot read here, for the report.
-    pub(crate) unavailable: Vec<Unavailable>,
+    pub unavailable: Vec<Unavailable>,
     /// Name of each drop reason, without `SKB_DROP_REASON_`. Empty before 5.17, which has none.
-    pub(crate) drop_reasons: BTreeMap<u32, String>,
+    pub drop_reasons: BTreeMap<u32, String>,
 }
 
 /// Why the programs cannot run on this kernel: exit status 3.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OffsetsError {
+pub enum OffsetsError {
     /// No BTF to read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -32,7 +32,7 @@ pub(crate) enum OffsetsError {
 ///
 /// # Errors
 /// If there is no BTF or a field that is needed is not in it.
-pub(crate) fn read() -> Result<KernelTypes, OffsetsError> {
+pub fn read() -> Result<KernelTypes, OffsetsError> {
     let vmlinux = BtfFile::vmlinux()?;
     let vmlinux = vmlinux.parse()?;
     let mut layout = Layout::resolve(&[&vmlinux])?;
