@@ -1,0 +1,5 @@
+//! The rooms of the `srctrace` program. The binary is a thin wrapper around them.
+
+pub mod cli;
+pub mod render;
+pub mod sink;
