@@ -2,6 +2,7 @@
 //! name is resolved by a function that the caller hands in.
 
 mod args;
+mod describe;
 mod dest;
 mod error;
 mod exit;
