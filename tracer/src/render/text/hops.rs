@@ -3,8 +3,7 @@
 use super::super::look::{Look, Role, name, pad, widest};
 use super::words;
 use std::collections::BTreeSet;
-use tracer_core::packet::Proto;
-use tracer_core::report::{ConntrackView, Flow, Hop, TupleView};
+use tracer_core::report::{ConntrackView, Flow, Hop, ProtoName, TupleView};
 
 /// One hop in pieces, before the widths are known.
 struct Row {
@@ -79,13 +78,13 @@ fn row(flow: &Flow, hop: &Hop, with_host: bool, look: Look) -> Row {
         } else {
             words::time(hop.t_us)
         },
-        more: more(flow.flow.proto.0, hop, look),
+        more: more(flow.flow.proto, hop, look),
     }
 }
 
 /// The source here; the destination too where it is not the one that the origin asked for.
 fn what(flow: &Flow, hop: &Hop) -> String {
-    let proto = flow.flow.proto.0;
+    let proto = flow.flow.proto;
     let mut text = words::endpoint(proto, hop.tuple.src, hop.tuple.sport);
     if (hop.tuple.dst, hop.tuple.dport) != (flow.flow.tuple.dst, flow.flow.tuple.dport) {
         let dst = words::endpoint(proto, hop.tuple.dst, hop.tuple.dport);
@@ -97,7 +96,7 @@ fn what(flow: &Flow, hop: &Hop) -> String {
     text
 }
 
-fn more(proto: Proto, hop: &Hop, look: Look) -> Vec<String> {
+fn more(proto: ProtoName, hop: &Hop, look: Look) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(outer) = &hop.outer {
         lines.push(format!("inside {} → {}", outer.src, outer.dst));
@@ -111,7 +110,7 @@ fn more(proto: Proto, hop: &Hop, look: Look) -> Vec<String> {
     lines
 }
 
-fn conntrack(proto: Proto, ct: &ConntrackView) -> String {
+fn conntrack(proto: ProtoName, ct: &ConntrackView) -> String {
     let tuple = |t: &TupleView| {
         let src = words::endpoint(proto, t.src, t.sport);
         format!("{src} → {}", words::endpoint(proto, t.dst, t.dport))

@@ -3,8 +3,7 @@
 use super::super::escape;
 use super::super::look::name;
 use super::words;
-use tracer_core::event::Dir;
-use tracer_core::report::{Delivery, DeliveryCode, Flow, Hop, SourceCode};
+use tracer_core::report::{Delivery, DeliveryCode, Dir, Flow, Hop, SourceCode};
 
 /// The closing sentence(s).
 pub(super) fn last(flow: &Flow) -> String {

@@ -66,7 +66,7 @@ fn agent(rewrite: &Rewrite) -> String {
 }
 
 fn details(flow: &Flow, rewrite: &Rewrite) -> Vec<String> {
-    let proto = flow.flow.proto.0;
+    let proto = flow.flow.proto;
     let mut lines = vec![format!(
         "{} ⇒ {}",
         words::endpoint(proto, rewrite.from.addr, rewrite.from.port),

@@ -2,13 +2,13 @@
 
 use super::super::look::{Look, Role, name};
 use std::net::{IpAddr, SocketAddr};
-use tracer_core::event::Dir;
-use tracer_core::packet::Proto;
-use tracer_core::report::{DeliveryCode, Origin, OriginKind, ProtoTuple, RewriteHook, Where};
+use tracer_core::report::{
+    DeliveryCode, Dir, Origin, OriginKind, ProtoName, ProtoTuple, RewriteHook, Where,
+};
 
 /// An address with its port, where the protocol has ports.
-pub(super) fn endpoint(proto: Proto, addr: IpAddr, port: u16) -> String {
-    if port == 0 || proto.is_icmp() {
+pub(super) fn endpoint(proto: ProtoName, addr: IpAddr, port: u16) -> String {
+    if port == 0 || proto.0.is_icmp() {
         addr.to_string()
     } else {
         SocketAddr::new(addr, port).to_string()
@@ -17,9 +17,9 @@ pub(super) fn endpoint(proto: Proto, addr: IpAddr, port: u16) -> String {
 
 /// `10.12.3.4:43210 → 10.20.30.40:443`, for ICMP with the identifier.
 pub(in crate::render) fn tuple(flow: &ProtoTuple) -> String {
-    let proto = flow.proto.0;
+    let proto = flow.proto;
     let t = &flow.tuple;
-    let id = if proto.is_icmp() && t.sport != 0 {
+    let id = if proto.0.is_icmp() && t.sport != 0 {
         format!(" id {}", t.sport)
     } else {
         String::new()
