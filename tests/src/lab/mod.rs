@@ -1,5 +1,6 @@
 //! A lab: a set of network namespaces that stand for a node, its pods and the world outside.
 
+pub mod bpf;
 pub mod cast;
 pub mod netns;
 mod rules;

@@ -1,11 +1,11 @@
 //! The ground that other labs stand on: without srctrace, does the lab itself do what its rules say?
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
 use super::Case;
+use super::steps::{answered, same};
 use crate::lab::cast::{self, RouteBack};
 use crate::lab::{Agent, Lab, netns};
 use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer, UdpCall, UdpServer, ping};
@@ -20,16 +20,6 @@ pub(super) const CASES: &[Case] = &[
     Case::new("ground_every_protocol_answers", &[], every_protocol_answers),
     Case::new("ground_lab_leaves_nothing", &[], lab_leaves_nothing),
 ];
-
-fn answered(addr: &str) -> Result<Outcome> {
-    let addr: SocketAddr = addr.parse().context("an address in a test")?;
-    Ok(Outcome::Answered(addr))
-}
-
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, is: T, should: T) -> Result<()> {
-    ensure!(is == should, "{what}: {is:?}, should be {should:?}");
-    Ok(())
-}
 
 fn rules_rewrite_and_exempt() -> Result<()> {
     let began = Instant::now();

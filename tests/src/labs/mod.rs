@@ -1,6 +1,10 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
+mod contract;
 mod ground;
+mod job;
+mod reply;
+mod steps;
 
 use anyhow::Result;
 
@@ -112,5 +116,7 @@ impl Case {
 
 /// All labs.
 pub fn all() -> impl Iterator<Item = &'static Case> {
-    [ground::CASES].into_iter().flatten()
+    [ground::CASES, contract::CASES, job::CASES, reply::CASES]
+        .into_iter()
+        .flatten()
 }

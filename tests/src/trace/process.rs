@@ -2,14 +2,13 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -19,11 +18,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, pipe2};
 
 use super::Report;
+use super::lines::Lines;
 use crate::lab::Lab;
 
 /// How long the program may take to get ready, to report a flow, or to end. A virtual machine without hardware help is
 /// ten times slower than the machine it runs on; nothing waits this long when all is well.
-const DEADLINE: Duration = Duration::from_secs(30);
+pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The program under test: `SRCTRACE_BIN`, else `target/release/srctrace` of this workspace.
 ///
@@ -60,12 +60,6 @@ impl<'lab> Srctrace<'lab> {
     /// world (`peer…`), so that labs can run side by side, and reports JSON.
     #[must_use]
     pub fn new(lab: &'lab Lab, args: &[&str]) -> Self {
-        let scope = lab
-            .spaces()
-            .iter()
-            .filter(|ns| !ns.starts_with("peer"))
-            .map(|ns| lab.netns(ns))
-            .collect();
         Self {
             lab,
             ns: "node".to_owned(),
@@ -73,7 +67,7 @@ impl<'lab> Srctrace<'lab> {
             envs: Vec::new(),
             json: true,
             inherit: false,
-            scope,
+            scope: scope_of(lab),
         }
     }
 
@@ -102,6 +96,13 @@ impl<'lab> Srctrace<'lab> {
     #[must_use]
     pub fn whole_machine(mut self) -> Self {
         self.scope.clear();
+        self
+    }
+
+    /// Another lab's namespaces too.
+    #[must_use]
+    pub fn and_lab(mut self, other: &Lab) -> Self {
+        self.scope.extend(scope_of(other));
         self
     }
 
@@ -147,6 +148,10 @@ impl<'lab> Srctrace<'lab> {
         if !self.scope.is_empty() {
             command.arg("--scope").arg(self.scope.join(","));
         }
+        if !self.args.iter().any(|arg| arg == "--duration") {
+            // Should this process be killed, the trace outlives it no longer than this.
+            command.args(["--duration", "3m"]);
+        }
         if self.json {
             command.args(["--output", "json"]);
         }
@@ -161,23 +166,24 @@ impl<'lab> Srctrace<'lab> {
             .in_ns(&self.ns, || command.spawn())?
             .context("start srctrace in the lab's node")?;
         let pid = Pid::from_raw(i32::try_from(child.id()).context("pid")?);
-        let lines = Arc::new(Lines::default());
-        let stdout = child
-            .stdout
-            .take()
-            .map(|pipe| collect_lines(pipe, Arc::clone(&lines)));
-        let stderr = child.stderr.take().map(collect_text);
+        let stdout = Lines::of(child.stdout.take());
+        let stderr = Lines::of(child.stderr.take());
         let (ended, end) = channel();
         thread::spawn(move || ended.send(child.wait()));
         Ok(Trace {
             pid,
-            lines,
             stdout,
             stderr,
             end,
             ended: false,
         })
     }
+}
+
+/// The namespaces of a lab that are not the outside world.
+fn scope_of(lab: &Lab) -> Vec<String> {
+    let inside = lab.spaces().iter().filter(|ns| !ns.starts_with("peer"));
+    inside.map(|ns| lab.netns(ns)).collect()
 }
 
 /// Lets the child keep `fd` and tells it the number by `SRCTRACE_READY_FD`.
@@ -227,9 +233,8 @@ fn wait_ready(pipe: OwnedFd) -> Result<()> {
 #[derive(Debug)]
 pub struct Trace {
     pid: Pid,
-    lines: Arc<Lines>,
-    stdout: Option<JoinHandle<()>>,
-    stderr: Option<JoinHandle<String>>,
+    stdout: Lines,
+    stderr: Lines,
     end: Receiver<std::io::Result<ExitStatus>>,
     ended: bool,
 }
@@ -246,7 +251,17 @@ impl Trace {
     /// # Errors
     /// When it does not in time.
     pub fn wait_flows(&self, count: usize) -> Result<()> {
-        self.lines.wait(count, DEADLINE)
+        self.stdout.wait(DEADLINE, |lines| lines.len() >= count)
+    }
+
+    /// Waits until a line on its standard error contains `text`.
+    ///
+    /// # Errors
+    /// When none does in time.
+    pub fn wait_says(&self, text: &str) -> Result<()> {
+        self.stderr.wait(DEADLINE, |lines| {
+            lines.iter().any(|line| line.contains(text))
+        })
     }
 
     /// Stops it as Ctrl-C does and returns what it reported.
@@ -281,15 +296,10 @@ impl Trace {
             Err(RecvTimeoutError::Disconnected) => bail!("srctrace was waited for twice"),
         };
         self.ended = true;
-        if let Some(stdout) = self.stdout.take() {
-            stdout.join().ok().context("read srctrace's output")?;
-        }
-        let stderr = match self.stderr.take() {
-            Some(stderr) => stderr.join().ok().context("read srctrace's errors")?,
-            None => String::new(),
-        };
+        let lines = self.stdout.finish().context("standard output")?;
+        let stderr = self.stderr.finish().context("standard error")?.join("\n");
         Ok(Report {
-            lines: self.lines.take(),
+            lines,
             stderr,
             status: status.code(),
             signal: status.signal(),
@@ -304,57 +314,4 @@ impl Drop for Trace {
             let _ = self.end.recv_timeout(DEADLINE);
         }
     }
-}
-
-/// Lines of output as they come.
-#[derive(Debug, Default)]
-struct Lines {
-    lines: Mutex<Vec<String>>,
-    more: Condvar,
-}
-
-impl Lines {
-    fn push(&self, line: String) {
-        self.lines
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(line);
-        self.more.notify_all();
-    }
-
-    fn wait(&self, count: usize, patience: Duration) -> Result<()> {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let (lines, timeout) = self
-            .more
-            .wait_timeout_while(lines, patience, |lines| lines.len() < count)
-            .unwrap_or_else(PoisonError::into_inner);
-        if timeout.timed_out() {
-            bail!(
-                "{} of {count} lines after {patience:?}: {lines:#?}",
-                lines.len()
-            );
-        }
-        Ok(())
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.lines.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-fn collect_lines(pipe: impl Read + Send + 'static, lines: Arc<Lines>) -> JoinHandle<()> {
-    thread::spawn(move || {
-        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-            lines.push(line);
-        }
-    })
-}
-
-fn collect_text(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // What was read before an error still helps.
-        let _ = pipe.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
 }

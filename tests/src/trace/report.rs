@@ -40,7 +40,18 @@ impl Report {
             .into_iter()
             .filter(|object| object["type"] == "flow")
             .collect();
-        flows.sort_by_key(|flow| flow["flow"].to_string());
+        flows.sort_by_key(|flow| {
+            let tuple = &flow["flow"];
+            let text = |value: &Value| value.to_string();
+            let ports = (tuple["sport"].as_u64(), tuple["dport"].as_u64());
+            (
+                text(&tuple["proto"]),
+                text(&tuple["src"]),
+                ports,
+                text(&tuple["dst"]),
+                text(&flow["origin"]["netns_name"]),
+            )
+        });
         Ok(flows)
     }
 
