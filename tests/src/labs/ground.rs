@@ -8,6 +8,7 @@ use super::Case;
 use super::steps::{answered, same};
 use crate::lab::cast::{self, RouteBack};
 use crate::lab::{Agent, Lab, netns};
+use crate::trace::state;
 use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer, UdpCall, UdpServer, ping};
 
 pub(super) const CASES: &[Case] = &[
@@ -18,6 +19,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new("ground_servers_have_manners", &[], servers_have_manners),
     Case::new("ground_every_protocol_answers", &[], every_protocol_answers),
+    Case::new("ground_state_is_stable", &[], state_is_stable),
     Case::new("ground_lab_leaves_nothing", &[], lab_leaves_nothing),
 ];
 
@@ -122,6 +124,25 @@ fn every_protocol_answers() -> Result<()> {
         !ping(&lab, "peer", "10.100.0.77", 77, Duration::from_millis(100))?,
         "a ping to nobody was answered"
     );
+    Ok(())
+}
+
+/// What E7 compares must not move by itself, and must show a filter.
+fn state_is_stable() -> Result<()> {
+    let lab = cast::one_pod("state", RouteBack::Known).up()?;
+    let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
+    let before = state(&lab, "node")?;
+    let outcome = StreamCall::new("pod", "10.20.30.40:443")
+        .sport(43_210)
+        .run(&lab)?;
+    same("the request", outcome, answered("10.12.3.4:43210")?)?;
+    same(
+        "the state after traffic",
+        state(&lab, "node")?,
+        before.clone(),
+    )?;
+    lab.run("node", "tc qdisc add dev eth0 clsact")?;
+    ensure!(state(&lab, "node")? != before, "a new qdisc does not show");
     Ok(())
 }
 

@@ -20,16 +20,22 @@ pub(super) const CASES: &[Case] = &[
     Case::new("e5_events_lost", &["E5"], events_lost),
     Case::new("e7_ctrl_c_leaves_nothing", &["E7"], || {
         leaves_nothing(Signal::SIGINT)
-    }),
+    })
+    .needs(FOREIGN),
     Case::new("e7_sigterm_leaves_nothing", &["E7"], || {
         leaves_nothing(Signal::SIGTERM)
-    }),
+    })
+    .needs(FOREIGN),
     Case::new("e7_kill_9_leaves_nothing", &["E7"], || {
         leaves_nothing(Signal::SIGKILL)
-    }),
+    })
+    .needs(FOREIGN),
     Case::new("e9_silence_hint", &["E9"], silence_hint),
     Case::new("equal_addresses_twice", &[], equal_addresses_twice),
 ];
+
+/// For what somebody else has attached.
+const FOREIGN: &[&str] = &["sch_ingress", "cls_u32"];
 
 /// As someone on a node types it: nothing named but the destination. Every namespace of the machine is looked at, so the
 /// far side's are seen too.
@@ -185,8 +191,12 @@ fn events_lost() -> Result<()> {
 fn leaves_nothing(signal: Signal) -> Result<()> {
     let lab = cast::one_pod("e7", RouteBack::Known).up()?;
     masquerade(&lab, &[])?;
-    // Somebody else's qdisc, which must stay as it is.
+    // Somebody else's qdiscs and filter, which must stay as they are.
     lab.run("node", "tc qdisc add dev eth0 clsact")?;
+    lab.run(
+        "node",
+        "tc filter add dev eth0 egress protocol ip u32 match u32 0 0 flowid 1:1",
+    )?;
     lab.run("node", "tc qdisc add dev veth-pod root pfifo limit 77")?;
     let spaces = ["pod", "node"];
     let states = || {

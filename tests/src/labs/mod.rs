@@ -3,7 +3,11 @@
 mod contract;
 mod ground;
 mod job;
+mod links;
+mod options;
+mod protocols;
 mod reply;
+mod service;
 mod steps;
 
 use anyhow::Result;
@@ -116,7 +120,16 @@ impl Case {
 
 /// All labs.
 pub fn all() -> impl Iterator<Item = &'static Case> {
-    [ground::CASES, contract::CASES, job::CASES, reply::CASES]
-        .into_iter()
-        .flatten()
+    [
+        ground::CASES,
+        contract::CASES,
+        job::CASES,
+        links::CASES,
+        options::CASES,
+        protocols::CASES,
+        service::CASES,
+        reply::CASES,
+    ]
+    .into_iter()
+    .flatten()
 }
