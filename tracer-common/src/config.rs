@@ -24,8 +24,9 @@ pub mod config_flags {
 pub struct Config {
     /// Bits of [`config_flags`].
     pub flags: u32,
-    /// How many of `ports` are used; zero: every port.
-    pub port_ranges: u32,
+    /// Which of `ports` apply where no `--dest` says otherwise, a bit each; zero: every port.
+    /// (The destination trie's values are such masks, too.)
+    pub port_mask: u32,
     /// Protocols asked for, a bit each ([`proto_bit`]); all zero: every protocol.
     pub protos: [u32; 8],
     /// Destination port ranges, both ends included, host byte order.
@@ -40,7 +41,7 @@ impl Config {
     /// A filter that takes everything.
     pub const EVERYTHING: Self = Self {
         flags: 0,
-        port_ranges: 0,
+        port_mask: 0,
         protos: [0; 8],
         ports: [[0; 2]; MAX_PORT_RANGES],
         keepalive_ns: 10_000_000_000,
