@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use super::Case;
-use super::steps::{answered, same};
+use super::steps::{answered, same, same_text};
 use crate::lab::cast::{self, RouteBack};
 use crate::lab::{Agent, Lab, netns};
 use crate::trace::state;
@@ -136,11 +136,7 @@ fn state_is_stable() -> Result<()> {
         .sport(43_210)
         .run(&lab)?;
     same("the request", outcome, answered("10.12.3.4:43210")?)?;
-    same(
-        "the state after traffic",
-        state(&lab, "node")?,
-        before.clone(),
-    )?;
+    same_text("the state after traffic", &state(&lab, "node")?, &before)?;
     lab.run("node", "tc qdisc add dev eth0 clsact")?;
     ensure!(state(&lab, "node")? != before, "a new qdisc does not show");
     Ok(())

@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::Case;
-use super::steps::{answered, masquerade, same};
+use super::steps::{answered, masquerade, same, same_text};
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::lab::{Lab, Topology};
 use crate::trace::{Expected, Footprint, Names, Srctrace, state};
@@ -203,7 +203,7 @@ fn leaves_nothing(signal: Signal) -> Result<()> {
         spaces
             .iter()
             .map(|ns| state(&lab, ns))
-            .collect::<Result<Vec<String>>>()
+            .collect::<Result<String>>()
     };
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let call = StreamCall::new("pod", "10.20.30.40:443");
@@ -238,7 +238,7 @@ fn leaves_nothing(signal: Signal) -> Result<()> {
         }
     }
     footprint.wait_gone()?;
-    same("the namespaces' state", states()?, before)
+    same_text("the namespaces' state", &states()?, &before)
 }
 
 /// Nothing matches, but something near does: after ten seconds it says so.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::lab::{Agent, Lab};
+use crate::trace::expect::difference;
 use crate::traffic::Outcome;
 
 /// How long a client waits where no answer is expected: long against any answer inside one machine, short for a test.
@@ -22,6 +23,12 @@ pub(super) fn answered(addr: &str) -> Result<Outcome> {
 /// Two values must be equal.
 pub(super) fn same<T: PartialEq + Debug>(what: &str, is: T, should: T) -> Result<()> {
     ensure!(is == should, "{what}: {is:?}, should be {should:?}");
+    Ok(())
+}
+
+/// Two long texts must be equal; the error shows where they are not.
+pub(super) fn same_text(what: &str, is: &str, should: &str) -> Result<()> {
+    ensure!(is == should, "{what} differs:\n{}", difference(should, is));
     Ok(())
 }
 

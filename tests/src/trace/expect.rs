@@ -122,7 +122,7 @@ pub fn compare(name: &str, report: &Report, names: &Names) -> Result<()> {
 }
 
 /// The lines that differ, with three lines around them.
-fn difference(should: &str, is: &str) -> String {
+pub fn difference(should: &str, is: &str) -> String {
     let diff = TextDiff::from_lines(should, is);
     let mut text = String::new();
     for group in diff.grouped_ops(3) {

@@ -74,12 +74,8 @@ pub fn state(lab: &Lab, ns: &str) -> Result<String> {
         "ip route show table all",
         "tc qdisc",
         "nft list ruleset",
-        "sysctl -a -e net",
     ] {
-        text.push_str(&format!(
-            "== {line}\n{}",
-            lab.run(ns, line).map(|said| stable(line, &said))?
-        ));
+        text.push_str(&format!("== {line}\n{}", stable(&lab.run(ns, line)?)));
     }
     for dev in lab.in_ns(ns, devices)? {
         for side in ["ingress", "egress"] {
@@ -93,27 +89,35 @@ pub fn state(lab: &Lab, ns: &str) -> Result<String> {
         let names = lab.in_ns(ns, || fs::read_to_string(tables).unwrap_or_default())?;
         text.push_str(&format!("== {tables}\n{names}"));
     }
+    lab.in_ns(ns, || sysctls(Path::new("/proc/sys/net"), &mut text))?;
     Ok(text)
 }
 
-/// A listing without what changes by itself.
-fn stable(line: &str, said: &str) -> String {
-    let moves = |text: &str| {
-        text.contains("nf_conntrack_count")
-            || text.contains("router_probe")
-            || text.contains("random")
-    };
-    if line.starts_with("sysctl") {
-        return said
-            .lines()
-            .filter(|text| !moves(text))
-            .map(|text| format!("{text}\n"))
-            .collect();
-    }
-    // Router advertisement timers and the like count down.
+/// A listing without the timers that count down in it.
+fn stable(said: &str) -> String {
     said.split_inclusive(char::is_whitespace)
-        .filter(|word| !word.ends_with("sec"))
+        .filter(|word| !word.trim_end().ends_with("sec"))
         .collect()
+}
+
+/// All settings below a folder of /proc/sys, except those that the kernel itself moves.
+fn sysctls(folder: &Path, text: &mut String) {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            sysctls(&path, text);
+        } else if !path.ends_with("nf_conntrack_count")
+            && let Ok(value) = fs::read_to_string(&path)
+        {
+            text.push_str(&format!("{} = {value}", path.display()));
+        }
+    }
 }
 
 fn devices() -> Vec<String> {
