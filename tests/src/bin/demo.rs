@@ -57,9 +57,7 @@ fn requests(lab: &Lab) -> Result<Vec<String>> {
     calls
         .into_iter()
         .map(|(pod, dst, sport)| {
-            let outcome = StreamCall::new(pod, &format!("{dst}:443"))
-                .sport(sport)
-                .run(lab)?;
+            let outcome = StreamCall::new(pod, &format!("{dst}:443"), sport).run(lab)?;
             Ok(match outcome {
                 Outcome::Answered(seen) => format!("{pod:<4} → {dst}:443  seen as {seen}"),
                 other => format!("{pod:<4} → {dst}:443  {other:?}"),

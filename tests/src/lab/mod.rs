@@ -6,6 +6,7 @@ pub mod netns;
 mod rules;
 mod topology;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
@@ -20,11 +21,16 @@ pub use topology::{End, Topology};
 pub struct Lab {
     prefix: String,
     spaces: Vec<String>,
+    inodes: BTreeMap<String, u64>,
 }
 
 impl Lab {
     fn of(prefix: String, spaces: Vec<String>) -> Self {
-        Self { prefix, spaces }
+        Self {
+            prefix,
+            spaces,
+            inodes: BTreeMap::new(),
+        }
     }
 
     /// The name under /run/netns of the namespace that the lab calls `ns`.
@@ -45,12 +51,23 @@ impl Lab {
         &self.spaces
     }
 
-    /// The inode that names the namespace in a report, or `None` when it is gone.
+    /// The inode that names the namespace in a report, also after it is gone; `None` before it was built.
     #[must_use]
     pub fn inode(&self, ns: &str) -> Option<u64> {
-        fs::metadata(netns::path(&self.netns(ns)))
-            .ok()
-            .map(|meta| meta.ino())
+        self.inodes.get(ns).copied()
+    }
+
+    /// Creates the named namespaces of this lab and remembers their inodes.
+    fn create(&mut self, spaces: &[String]) -> Result<()> {
+        let names: Vec<String> = spaces.iter().map(|ns| self.netns(ns)).collect();
+        netns::create(&names)?;
+        for (ns, name) in spaces.iter().zip(&names) {
+            let path = netns::path(name);
+            let meta =
+                fs::metadata(&path).with_context(|| format!("look at {}", path.display()))?;
+            self.inodes.insert(ns.clone(), meta.ino());
+        }
+        Ok(())
     }
 
     /// Runs `f` inside the namespace, on a thread of its own.
@@ -105,8 +122,8 @@ impl Lab {
     /// # Errors
     /// When it cannot be created.
     pub fn add_ns(&mut self, ns: &str) -> Result<()> {
-        netns::create(&[self.netns(ns)])?;
         self.spaces.push(ns.to_owned());
+        self.create(&[ns.to_owned()])?;
         self.ip(ns, "link set lo up")
     }
 

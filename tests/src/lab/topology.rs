@@ -101,9 +101,9 @@ impl Topology {
     /// # Errors
     /// When a namespace, link, address, route or sysctl is refused; what was built is removed again.
     pub fn up(&self) -> Result<Lab> {
-        let names: Vec<String> = self.spaces.keys().map(|ns| self.full(ns)).collect();
-        let lab = Lab::of(self.prefix.clone(), self.spaces.keys().cloned().collect());
-        netns::create(&names)?;
+        let spaces: Vec<String> = self.spaces.keys().cloned().collect();
+        let mut lab = Lab::of(self.prefix.clone(), spaces.clone());
+        lab.create(&spaces)?;
         for (ns, space) in &self.spaces {
             netns::enter(&self.full(ns), || space.write_sysctls())?
                 .with_context(|| format!("sysctls of {ns}"))?;

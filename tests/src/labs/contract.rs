@@ -3,10 +3,10 @@
 use anyhow::{Context as _, Result};
 
 use super::Case;
-use super::steps::{answered, masquerade, same};
+use super::steps::{A_MOMENT, MASQUERADED, answered, hold, masquerade, same, watch};
 use crate::lab::Lab;
 use crate::lab::cast::{self, NODE, PEER, POD, RouteBack};
-use crate::trace::{Expected, Names, Srctrace};
+use crate::trace::Srctrace;
 use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
 
 pub(super) const CASES: &[Case] = &[
@@ -30,28 +30,16 @@ pub(super) const CASES: &[Case] = &[
 
 /// One TCP request from the pod to the peer, which the far side must see as `seen`, and the whole report on it.
 fn one_request(lab: &Lab, name: &str, seen: &str, claims: &str) -> Result<()> {
-    let names = Names::of(&[(lab, "")]);
     let _peer = StreamServer::start(lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
-    let trace = Srctrace::new(lab, &["--dest", PEER]).start()?;
-    let outcome = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
-        .run(lab)?;
-    trace.wait_flows(1)?;
-    let report = trace.stop()?;
-    same("what the far side saw", outcome, answered(seen)?)?;
-    Expected {
-        name,
-        status: 0,
-        flows: &[claims],
-        findings: &[],
-    }
-    .hold(&report, &names)
+    let report = watch(lab, &["--dest", PEER], 1, || {
+        same(
+            "what the far side saw",
+            StreamCall::new("pod", "10.20.30.40:443", 43_210).run(lab)?,
+            answered(seen)?,
+        )
+    })?;
+    hold(lab, &report, name, &[claims], &[])
 }
-
-const MASQUERADED: &str = "
-    tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-    request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
-    source-rewritten, on the wire 10.100.0.5, completed";
 
 const PRESERVED: &str = "
     tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
@@ -126,29 +114,26 @@ fn no_rule() -> Result<()> {
 
 fn node_answered_pod_not() -> Result<()> {
     let lab = cast::one_pod("a4", RouteBack::Missing).up()?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
-    let node = StreamCall::new("node", "10.20.30.40:443")
-        .sport(50_000)
-        .run(&lab)?;
-    let pod = StreamCall::new("pod", "10.20.30.40:443").sport(43_210);
-    let pod = pod.patience(super::steps::A_MOMENT).run(&lab)?;
+    let node = StreamCall::new("node", "10.20.30.40:443", 50_000).run(&lab)?;
+    let pod = StreamCall::new("pod", "10.20.30.40:443", 43_210);
+    let pod = pod.patience(A_MOMENT).run(&lab)?;
     let report = trace.stop()?;
     same("the node's request", node, answered("10.100.0.5:50000")?)?;
     same("the pod's request", pod, Outcome::Silence)?;
-    let expected = Expected {
-        name: "a4_node_answered_pod_not",
-        status: 0,
-        flows: &[
+    hold(
+        &lab,
+        &report,
+        "a4_node_answered_pod_not",
+        &[
             "tcp 10.100.0.5:50000 > 10.20.30.40:443 from node node
              source-preserved, on the wire 10.100.0.5, completed",
             "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
              source-preserved, on the wire 10.12.3.4, no-reply",
         ],
-        findings: &[(1, "peer-route-suspected")],
-    };
-    expected.hold(&report, &names)?;
+        &[(1, "peer-route-suspected")],
+    )?;
     let process = &report.flow(NODE, PEER)?["origin"]["process"];
     same(
         "the node's process",
@@ -166,11 +151,8 @@ fn node_answered_pod_not() -> Result<()> {
 fn open_before_the_trace() -> Result<()> {
     let lab = cast::one_pod("a14", RouteBack::Known).up()?;
     masquerade(&lab, &[])?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
-    let old = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
-        .open(&lab)?;
+    let old = StreamCall::new("pod", "10.20.30.40:443", 43_210).open(&lab)?;
     let old = old.ok().context("no connection before the trace")?;
     same(
         "the old flow before",
@@ -184,23 +166,19 @@ fn open_before_the_trace() -> Result<()> {
         old.finish(b"during")?,
         answered("10.100.0.5:43210")?,
     )?;
-    let new = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_211)
-        .run(&lab)?;
+    let new = StreamCall::new("pod", "10.20.30.40:443", 43_211).run(&lab)?;
     same("the new flow", new, answered("10.12.3.4:43211")?)?;
     trace.wait_flows(2)?;
     let report = trace.stop()?;
-    let expected = Expected {
-        name: "a14_open_before_the_trace",
-        status: 0,
-        flows: &[
-            "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-             request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
-             source-rewritten, on the wire 10.100.0.5, completed",
+    hold(
+        &lab,
+        &report,
+        "a14_open_before_the_trace",
+        &[
+            MASQUERADED,
             "tcp 10.12.3.4:43211 > 10.20.30.40:443 from pod pod
              source-preserved, on the wire 10.12.3.4, completed",
         ],
-        findings: &[(0, "mapping-predates-trace")],
-    };
-    expected.hold(&report, &names)
+        &[(0, "mapping-predates-trace")],
+    )
 }

@@ -38,17 +38,13 @@ fn rules_rewrite_and_exempt() -> Result<()> {
     );
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let _exempt = StreamServer::start(&lab, "peer", "10.30.0.10:443", Behaviour::Answer)?;
-    let masqueraded = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
-        .run(&lab)?;
+    let masqueraded = StreamCall::new("pod", "10.20.30.40:443", 43_210).run(&lab)?;
     same(
         "the masqueraded request",
         masqueraded,
         answered("10.100.0.5:43210")?,
     )?;
-    let preserved = StreamCall::new("pod2", "10.30.0.10:443")
-        .sport(43_211)
-        .run(&lab)?;
+    let preserved = StreamCall::new("pod2", "10.30.0.10:443", 43_211).run(&lab)?;
     same(
         "the exempt request",
         preserved,
@@ -66,8 +62,7 @@ fn servers_have_manners() -> Result<()> {
         Behaviour::CloseAfterFirstData,
     )?;
     let _end = StreamServer::start(&lab, "peer", "10.20.30.40:3", Behaviour::AnswerAtEnd)?;
-    let call =
-        |port: u16| StreamCall::new("pod", &format!("10.20.30.40:{port}")).sport(40_000 + port);
+    let call = |port: u16| StreamCall::new("pod", &format!("10.20.30.40:{port}"), 40_000 + port);
     same(
         "silent",
         call(1).patience(Duration::from_millis(200)).run(&lab)?,
@@ -103,9 +98,7 @@ fn every_protocol_answers() -> Result<()> {
         UdpCall::new("pod", 5000, "[fd50::20]:53").run(&lab)?,
         answered("[fd12:3::4]:5000")?,
     )?;
-    let six = StreamCall::new("pod", "[fd50::20]:443")
-        .sport(5000)
-        .run(&lab)?;
+    let six = StreamCall::new("pod", "[fd50::20]:443", 5000).run(&lab)?;
     same("tcp6", six, answered("[fd12:3::4]:5000")?)?;
     let large = UdpCall::new("pod", 5001, "10.20.30.40:53")
         .payload(vec![7; 4000])
@@ -132,9 +125,7 @@ fn state_is_stable() -> Result<()> {
     let lab = cast::one_pod("state", RouteBack::Known).up()?;
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let before = state(&lab, "node")?;
-    let outcome = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
-        .run(&lab)?;
+    let outcome = StreamCall::new("pod", "10.20.30.40:443", 43_210).run(&lab)?;
     same("the request", outcome, answered("10.12.3.4:43210")?)?;
     same_text("the state after traffic", &state(&lab, "node")?, &before)?;
     lab.run("node", "tc qdisc add dev eth0 clsact")?;

@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::Case;
-use super::steps::{answered, masquerade, same, same_text};
+use super::steps::{MASQUERADED, answered, hold, masquerade, same, same_text, watch_with};
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::lab::{Lab, Topology};
 use crate::trace::{Expected, Footprint, Names, Srctrace, state};
@@ -42,37 +42,23 @@ const FOREIGN: &[&str] = &["sch_ingress", "cls_u32"];
 fn whole_machine() -> Result<()> {
     let lab = cast::one_pod("e1", RouteBack::Missing).up()?;
     masquerade(&lab, &[])?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
-    let trace = Srctrace::new(&lab, &[PEER]).whole_machine().start()?;
-    let outcome = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
-        .run(&lab)?;
-    trace.wait_flows(1)?;
-    let report = trace.stop()?;
-    same(
-        "what the far side saw",
-        outcome,
-        answered("10.100.0.5:43210")?,
-    )?;
-    let expected = Expected {
-        name: "e1_whole_machine",
-        status: 0,
-        flows: &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
-                  source-rewritten, on the wire 10.100.0.5, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+    let trace = Srctrace::new(&lab, &[PEER]).whole_machine();
+    let report = watch_with(&trace, 1, || {
+        same(
+            "what the far side saw",
+            StreamCall::new("pod", "10.20.30.40:443", 43_210).run(&lab)?,
+            answered("10.100.0.5:43210")?,
+        )
+    })?;
+    hold(&lab, &report, "e1_whole_machine", &[MASQUERADED], &[])
 }
 
 /// Opens `count` connections from the pod, all at once open, asks on each, and closes them all. Returns what the far side
 /// saw of them.
 fn concurrent(lab: &Lab, ns: &str, count: u16) -> Result<BTreeSet<String>> {
     let open = |n: u16| -> Result<Stream> {
-        let opened = StreamCall::new(ns, "10.20.30.40:443")
-            .sport(20_000 + n)
-            .open(lab)?;
+        let opened = StreamCall::new(ns, "10.20.30.40:443", 20_000 + n).open(lab)?;
         opened.map_err(|outcome| anyhow::anyhow!("connection {n}: {outcome:?}"))
     };
     let streams: Vec<Stream> = (0..count).map(open).collect::<Result<_>>()?;
@@ -112,44 +98,39 @@ fn thousand_flows() -> Result<()> {
     let summary = report.summary()?;
     same("flows seen", &summary["flows"]["seen"], &Value::from(1010))?;
     same("events lost", &summary["events"]["lost"], &Value::from(0))?;
-    let mut groups: Vec<(u64, String, String, String)> = Vec::new();
-    for group in summary["groups"].as_array().context("groups")? {
-        let text = |key: &str| group[key].as_str().unwrap_or("-").to_owned();
-        groups.push((
-            group["count"].as_u64().unwrap_or(0),
-            text("source"),
-            text("source_on_wire"),
-            text("delivery"),
-        ));
-    }
-    groups.sort();
-    let group = |count, source: &str, on_wire: &str| {
-        (
-            count,
-            source.to_owned(),
-            on_wire.to_owned(),
-            "completed".to_owned(),
-        )
-    };
+    let group =
+        |count: u64, source: &str, on_wire: &str| format!("{count} {source} {on_wire} completed");
+    let should = vec![
+        group(10, "source-preserved", cast::POD2),
+        group(1000, "source-rewritten", cast::NODE),
+    ];
+    same("groups", groups(&summary)?, should)?;
+    let flows = report.flows()?;
+    let counts = flows.iter().filter_map(|flow| flow["count"].as_u64());
     same(
-        "groups",
-        groups,
-        vec![
-            group(10, "source-preserved", cast::POD2),
-            group(1000, "source-rewritten", cast::NODE),
-        ],
-    )?;
-    let counts: Vec<Option<u64>> = report
-        .flows()?
-        .iter()
-        .map(|flow| flow["count"].as_u64())
-        .collect();
-    same(
-        "one exemplar for each group",
-        counts.iter().flatten().sum::<u64>(),
+        "flows that the exemplars stand for",
+        counts.sum::<u64>(),
         1010,
     )?;
-    same("exemplars", counts.len(), 2)
+    same("exemplars", flows.len(), 2)
+}
+
+/// The summary's groups: count, source, source on the wire, delivery; smallest first.
+fn groups(summary: &Value) -> Result<Vec<String>> {
+    let groups = summary["groups"].as_array().context("groups")?;
+    let mut groups: Vec<&Value> = groups.iter().collect();
+    groups.sort_by_key(|group| group["count"].as_u64());
+    let line = |group: &&Value| {
+        let text = |key: &str| group[key].as_str().unwrap_or("-").to_owned();
+        let on_wire = text("source_on_wire");
+        format!(
+            "{} {} {on_wire} {}",
+            group["count"],
+            text("source"),
+            text("delivery")
+        )
+    };
+    Ok(groups.iter().map(line).collect())
 }
 
 /// The program is stopped while packets go by, with a ring that holds next to nothing: what cannot be kept must be counted,
@@ -206,19 +187,11 @@ fn leaves_nothing(signal: Signal) -> Result<()> {
             .collect::<Result<String>>()
     };
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
-    let call = StreamCall::new("pod", "10.20.30.40:443");
-    same(
-        "before",
-        call.clone().sport(43_210).run(&lab)?,
-        answered("10.100.0.5:43210")?,
-    )?;
+    let call = |sport: u16| StreamCall::new("pod", "10.20.30.40:443", sport).run(&lab);
+    same("before", call(43_210)?, answered("10.100.0.5:43210")?)?;
     let before = states()?;
     let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
-    same(
-        "during",
-        call.sport(43_211).run(&lab)?,
-        answered("10.100.0.5:43211")?,
-    )?;
+    same("during", call(43_211)?, answered("10.100.0.5:43211")?)?;
     trace.wait_flows(1)?;
     let footprint = Footprint::of(&trace);
     ensure!(
@@ -246,9 +219,7 @@ fn silence_hint() -> Result<()> {
     let lab = cast::one_pod("e9", RouteBack::Known).up()?;
     let _near = StreamServer::start(&lab, "peer", "10.30.0.10:443", Behaviour::Answer)?;
     let trace = Srctrace::new(&lab, &["10.20.30.40:443"]).start()?;
-    let near = StreamCall::new("pod", "10.30.0.10:443")
-        .sport(43_210)
-        .run(&lab)?;
+    let near = StreamCall::new("pod", "10.30.0.10:443", 43_210).run(&lab)?;
     same("the traffic next to it", near, answered("10.12.3.4:43210")?)?;
     trace.wait_says("10.30.0.10")?;
     let report = trace.stop()?;
@@ -272,13 +243,12 @@ fn equal_addresses_twice() -> Result<()> {
         Ok(lab)
     };
     let (ours, theirs) = (build("ours", true)?, build("theirs", false)?);
-    let names = Names::of(&[(&ours, "our-"), (&theirs, "their-")]);
     let _peer = StreamServer::start(&ours, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let _other = StreamServer::start(&theirs, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let trace = Srctrace::new(&ours, &["--dest", PEER])
         .and_lab(&theirs)
         .start()?;
-    let call = StreamCall::new("pod", "10.20.30.40:443").sport(43_210);
+    let call = StreamCall::new("pod", "10.20.30.40:443", 43_210);
     let open = |lab: &Lab| -> Result<Stream> {
         call.open(lab)?
             .map_err(|outcome| anyhow::anyhow!("{outcome:?}"))
@@ -305,5 +275,5 @@ fn equal_addresses_twice() -> Result<()> {
         ],
         findings: &[],
     };
-    expected.hold(&report, &names)
+    expected.hold(&report, &Names::of(&[(&ours, "our-"), (&theirs, "their-")]))
 }

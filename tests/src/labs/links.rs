@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::steps::{answered, masquerade, same, wait_for};
+use super::steps::{MASQUERADED, answered, hold, masquerade, same, wait_for, watch};
 use super::{Case, Kernel};
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::lab::{Lab, Topology, bpf};
-use crate::trace::{Expected, Names, Srctrace};
+use crate::trace::Srctrace;
 use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
 pub(super) const CASES: &[Case] = &[
@@ -35,34 +35,18 @@ pub(super) const CASES: &[Case] = &[
 /// The machine's own kernel may lack VLAN and bond.
 const VIRTUAL: &[Kernel] = &[Kernel::V5_10, Kernel::V6_1, Kernel::V6_12, Kernel::V7];
 
-const MASQUERADED: &str = "
-    tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-    request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
-    source-rewritten, on the wire 10.100.0.5, completed";
-
 /// One request from the pod that must leave as the node, and the whole report on it.
 fn one_masqueraded_request(lab: &Lab, name: &str) -> Result<()> {
     masquerade(lab, &[])?;
-    let names = Names::of(&[(lab, "")]);
     let _peer = StreamServer::start(lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
-    let trace = Srctrace::new(lab, &["--dest", PEER]).start()?;
-    let outcome = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
-        .run(lab)?;
-    trace.wait_flows(1)?;
-    let report = trace.stop()?;
-    same(
-        "what the far side saw",
-        outcome,
-        answered("10.100.0.5:43210")?,
-    )?;
-    Expected {
-        name,
-        status: 0,
-        flows: &[MASQUERADED],
-        findings: &[],
-    }
-    .hold(&report, &names)
+    let report = watch(lab, &["--dest", PEER], 1, || {
+        same(
+            "what the far side saw",
+            StreamCall::new("pod", "10.20.30.40:443", 43_210).run(lab)?,
+            answered("10.100.0.5:43210")?,
+        )
+    })?;
+    hold(lab, &report, name, &[MASQUERADED], &[])
 }
 
 fn interface_there(lab: &Lab, ns: &str, ifname: &str) -> bool {
@@ -75,39 +59,37 @@ fn interface_there(lab: &Lab, ns: &str, ifname: &str) -> bool {
 fn pod_deleted() -> Result<()> {
     let lab = cast::two_pods("deleted", RouteBack::Missing).up()?;
     masquerade(&lab, &[])?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
-    let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
-    let call = StreamCall::new("pod", "10.20.30.40:443").sport(43_210);
-    same("before", call.run(&lab)?, answered("10.100.0.5:43210")?)?;
-    lab.delete_ns("pod");
-    wait_for(
-        "the node's veth goes with the pod",
-        Duration::from_secs(1),
-        || !interface_there(&lab, "node", "veth-pod"),
-    )?;
-    let other = StreamCall::new("pod2", "10.20.30.40:443")
-        .sport(43_220)
-        .run(&lab)?;
-    same(
-        "the other pod afterwards",
-        other,
-        answered("10.100.0.5:43220")?,
-    )?;
-    trace.wait_flows(2)?;
-    let report = trace.stop()?;
-    let expected = Expected {
-        name: "pod_deleted_during_the_trace",
-        status: 0,
-        flows: &[
-            MASQUERADED,
-            "tcp 10.12.4.4:43220 > 10.20.30.40:443 from pod pod2
-             request src 10.12.4.4:43220 > 10.100.0.5:43220 at node, postrouting, netfilter, by conntrack
-             source-rewritten, on the wire 10.100.0.5, completed",
-        ],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+    let call = |pod: &str, sport: u16| StreamCall::new(pod, "10.20.30.40:443", sport).run(&lab);
+    let report = watch(&lab, &["--dest", PEER], 2, || {
+        same(
+            "before",
+            call("pod", 43_210)?,
+            answered("10.100.0.5:43210")?,
+        )?;
+        lab.delete_ns("pod");
+        let gone = || !interface_there(&lab, "node", "veth-pod");
+        wait_for(
+            "the node's veth goes with the pod",
+            Duration::from_secs(1),
+            gone,
+        )?;
+        same(
+            "afterwards",
+            call("pod2", 43_220)?,
+            answered("10.100.0.5:43220")?,
+        )
+    })?;
+    let second = "tcp 10.12.4.4:43220 > 10.20.30.40:443 from pod pod2
+        request src 10.12.4.4:43220 > 10.100.0.5:43220 at node, postrouting, netfilter, by conntrack
+        source-rewritten, on the wire 10.100.0.5, completed";
+    hold(
+        &lab,
+        &report,
+        "pod_deleted_during_the_trace",
+        &[MASQUERADED, second],
+        &[],
+    )
 }
 
 /// A pod that did not exist when the trace began, and its first packet right after its birth.
@@ -129,9 +111,7 @@ fn pod_born() -> Result<()> {
         "late",
         "link set eth0 up\naddr add 10.12.7.4/24 dev eth0\nroute add default via 10.12.7.1",
     )?;
-    let outcome = StreamCall::new("late", "10.20.30.40:443")
-        .sport(43_210)
-        .run(&lab)?;
+    let outcome = StreamCall::new("late", "10.20.30.40:443", 43_210).run(&lab)?;
     trace.wait_flows(1)?;
     let report = trace.stop()?;
     same(
@@ -139,15 +119,10 @@ fn pod_born() -> Result<()> {
         outcome,
         answered("10.100.0.5:43210")?,
     )?;
-    let expected = Expected {
-        name: "pod_born_during_the_trace",
-        status: 0,
-        flows: &["tcp 10.12.7.4:43210 > 10.20.30.40:443 from pod late
-                  request src 10.12.7.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
-                  source-rewritten, on the wire 10.100.0.5, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &Names::of(&[(&lab, "")]))
+    let claims = "tcp 10.12.7.4:43210 > 10.20.30.40:443 from pod late
+        request src 10.12.7.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
+        source-rewritten, on the wire 10.100.0.5, completed";
+    hold(&lab, &report, "pod_born_during_the_trace", &[claims], &[])
 }
 
 /// Node and peer without the link between them; `link` adds it and gives the node's and the peer's interface for it.
@@ -223,19 +198,8 @@ fn bridge(call: &str, name: &str) -> Result<()> {
         .sysctl("node", "bridge/bridge-nf-call-iptables", call);
     let lab = net.up()?;
     masquerade(&lab, &[])?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let _neighbour = StreamServer::start(&lab, "pod2", "10.12.3.5:443", Behaviour::Answer)?;
-    let trace = Srctrace::new(&lab, &["--dest", PEER, "--dest", "10.12.3.5"]).start()?;
-    let out = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
-        .run(&lab)?;
-    let across = StreamCall::new("pod", "10.12.3.5:443")
-        .sport(43_211)
-        .run(&lab)?;
-    trace.wait_flows(2)?;
-    let report = trace.stop()?;
-    same("what the far side saw", out, answered("10.100.0.5:43210")?)?;
     // Masquerade of a bridged packet takes the bridge's own address.
     let (seen, claims) = match call {
         "1" => (
@@ -250,36 +214,41 @@ fn bridge(call: &str, name: &str) -> Result<()> {
              source-preserved, on the wire 10.12.3.4, completed",
         ),
     };
-    same("whom the neighbour saw", across, answered(seen)?)?;
-    Expected {
-        name,
-        status: 0,
-        flows: &[MASQUERADED, claims],
-        findings: &[],
-    }
-    .hold(&report, &names)
+    let call = |to: &str, sport: u16| StreamCall::new("pod", to, sport).run(&lab);
+    let report = watch(&lab, &["--dest", PEER, "--dest", "10.12.3.5"], 2, || {
+        same(
+            "what the far side saw",
+            call("10.20.30.40:443", 43_210)?,
+            answered("10.100.0.5:43210")?,
+        )?;
+        same(
+            "whom the neighbour saw",
+            call("10.12.3.5:443", 43_211)?,
+            answered(seen)?,
+        )
+    })?;
+    hold(&lab, &report, name, &[MASQUERADED, claims], &[])
 }
 
 /// The node talks to itself.
 fn loopback() -> Result<()> {
     let lab = cast::one_pod("lo", RouteBack::Known).up()?;
-    let names = Names::of(&[(&lab, "")]);
     let _server = StreamServer::start(&lab, "node", "127.0.0.1:8080", Behaviour::Answer)?;
-    let trace = Srctrace::new(&lab, &["127.0.0.1:8080"]).start()?;
-    let outcome = StreamCall::new("node", "127.0.0.1:8080")
-        .sport(43_210)
-        .run(&lab)?;
-    trace.wait_flows(1)?;
-    let report = trace.stop()?;
-    same("whom the server saw", outcome, answered("127.0.0.1:43210")?)?;
-    let expected = Expected {
-        name: "loopback",
-        status: 0,
-        flows: &["tcp 127.0.0.1:43210 > 127.0.0.1:8080 from node node
+    let report = watch(&lab, &["127.0.0.1:8080"], 1, || {
+        same(
+            "whom the server saw",
+            StreamCall::new("node", "127.0.0.1:8080", 43_210).run(&lab)?,
+            answered("127.0.0.1:43210")?,
+        )
+    })?;
+    hold(
+        &lab,
+        &report,
+        "loopback",
+        &["tcp 127.0.0.1:43210 > 127.0.0.1:8080 from node node
                   source-preserved, on the wire 127.0.0.1, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+        &[],
+    )
 }
 
 /// With XDP on the node's end of the pod's veth a packet arrives in a new buffer: the chain of buffers breaks there.

@@ -3,11 +3,11 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use super::steps::{answered, masquerade, same};
+use super::steps::{MASQUERADED, answered, hold, masquerade, same, watch};
 use super::{Case, Kernel, NATIVE};
 use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, RouteBack};
-use crate::trace::{Expected, Names, Report, Srctrace};
+use crate::trace::{Report, Srctrace};
 use crate::traffic::{Behaviour, StreamCall, StreamServer, UdpCall, UdpServer};
 
 pub(super) const CASES: &[Case] = &[
@@ -104,7 +104,7 @@ fn expectations() -> Result<()> {
         let mut args = vec!["--dest", PEER];
         args.extend(expect);
         let trace = Srctrace::new(&lab, &args).start()?;
-        let outcome = StreamCall::new("pod", "10.20.30.40:443").run(&lab)?;
+        let outcome = StreamCall::new("pod", "10.20.30.40:443", 0).run(&lab)?;
         ensure!(
             outcome.seen().is_some(),
             "the request was not answered: {outcome:?}"
@@ -167,18 +167,12 @@ fn filters() -> Result<()> {
             ("pod2", "10.20.30.40:443", 2001),
         ] {
             ensure!(
-                StreamCall::new(ns, to)
-                    .sport(sport)
-                    .run(&lab)?
-                    .seen()
-                    .is_some(),
+                StreamCall::new(ns, to, sport).run(&lab)?.seen().is_some(),
                 "{ns} to {to}"
             );
         }
         let udp = UdpCall::new("pod", 1003, "10.20.30.40:53").run(&lab)?;
-        let exempt = StreamCall::new("pod", "10.30.0.10:443")
-            .sport(1004)
-            .run(&lab)?;
+        let exempt = StreamCall::new("pod", "10.30.0.10:443", 1004).run(&lab)?;
         ensure!(
             udp.seen().and(exempt.seen()).is_some(),
             "{udp:?} {exempt:?}"
@@ -206,9 +200,7 @@ fn limits() -> Result<()> {
     let (lab, _servers) = lab_with_servers("limits")?;
     let counted = Srctrace::new(&lab, &["--dest", PEER, "--flows", "2"]).start()?;
     for sport in [1001, 1002] {
-        let outcome = StreamCall::new("pod", "10.20.30.40:443")
-            .sport(sport)
-            .run(&lab)?;
+        let outcome = StreamCall::new("pod", "10.20.30.40:443", sport).run(&lab)?;
         same(
             "whom the far side saw",
             outcome,
@@ -229,27 +221,20 @@ fn limits() -> Result<()> {
 
 fn tap(tap: &str) -> Result<()> {
     let (lab, _servers) = lab_with_servers(tap)?;
-    let names = Names::of(&[(&lab, "")]);
-    let trace = Srctrace::new(&lab, &["--dest", PEER, "--tap", tap]).start()?;
-    let outcome = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
-        .run(&lab)?;
-    trace.wait_flows(1)?;
-    let report = trace.stop()?;
-    same(
-        "what the far side saw",
-        outcome,
-        answered("10.100.0.5:43210")?,
-    )?;
-    let expected = Expected {
-        name: &format!("tap_{tap}_only"),
-        status: 0,
-        flows: &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
-                  source-rewritten, on the wire 10.100.0.5, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+    let report = watch(&lab, &["--dest", PEER, "--tap", tap], 1, || {
+        same(
+            "what the far side saw",
+            StreamCall::new("pod", "10.20.30.40:443", 43_210).run(&lab)?,
+            answered("10.100.0.5:43210")?,
+        )
+    })?;
+    hold(
+        &lab,
+        &report,
+        &format!("tap_{tap}_only"),
+        &[MASQUERADED],
+        &[],
+    )
 }
 
 /// Each is refused with status 2 and one line that names the wrong word, before anything is attached.

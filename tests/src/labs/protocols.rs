@@ -2,10 +2,10 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::steps::{answered, masquerade, same};
+use super::steps::{MASQUERADED, answered, hold, masquerade, same, watch};
 use super::{Case, Kernel};
 use crate::lab::cast::{self, PEER, PEER6, RouteBack};
-use crate::trace::{DEADLINE, Expected, Names, Report, Srctrace};
+use crate::trace::{DEADLINE, Report, Srctrace};
 use crate::traffic::{Behaviour, StreamCall, StreamKind, StreamServer, UdpCall, UdpServer, ping};
 
 pub(super) const CASES: &[Case] = &[
@@ -30,77 +30,56 @@ fn ipv6_masquerade() -> Result<()> {
     let rules =
         "*nat\n-A POSTROUTING -o eth0 -m comment --comment \"outbound\" -j MASQUERADE\nCOMMIT\n";
     lab.restore("node", "ip6tables-legacy-restore", rules)?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = StreamServer::start(&lab, "peer", "[fd50::20]:443", Behaviour::Answer)?;
-    let trace = Srctrace::new(&lab, &["[fd50::20]:443"]).start()?;
-    let outcome = StreamCall::new("pod", "[fd50::20]:443")
-        .sport(43_210)
-        .run(&lab)?;
-    trace.wait_flows(1)?;
-    let report = trace.stop()?;
-    same(
-        "what the far side saw",
-        outcome,
-        answered("[fd10:100::5]:43210")?,
-    )?;
-    let expected = Expected {
-        name: "ipv6_masquerade",
-        status: 0,
-        flows: &["tcp [fd12:3::4]:43210 > [fd50::20]:443 from pod pod
+    let report = watch(&lab, &["[fd50::20]:443"], 1, || {
+        same(
+            "what the far side saw",
+            StreamCall::new("pod", "[fd50::20]:443", 43_210).run(&lab)?,
+            answered("[fd10:100::5]:43210")?,
+        )
+    })?;
+    hold(&lab, &report, "ipv6_masquerade", &["tcp [fd12:3::4]:43210 > [fd50::20]:443 from pod pod
                   request src [fd12:3::4]:43210 > [fd10:100::5]:43210 at node, postrouting, netfilter, by conntrack
-                  source-rewritten, on the wire fd10:100::5, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+                  source-rewritten, on the wire fd10:100::5, completed"], &[])
 }
 
 fn ipv6_preserved() -> Result<()> {
     let lab = cast::one_pod("sixkept", RouteBack::Known).up()?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = UdpServer::start(&lab, "peer", "[fd50::20]:53")?;
-    let trace = Srctrace::new(&lab, &["--dest", PEER6]).start()?;
-    let outcome = UdpCall::new("pod", 43_210, "[fd50::20]:53").run(&lab)?;
-    let report = trace.stop()?;
-    same(
-        "what the far side saw",
-        outcome,
-        answered("[fd12:3::4]:43210")?,
-    )?;
-    let expected = Expected {
-        name: "ipv6_preserved",
-        status: 0,
-        flows: &["udp [fd12:3::4]:43210 > [fd50::20]:53 from pod pod
+    let report = watch(&lab, &["--dest", PEER6], 0, || {
+        same(
+            "what the far side saw",
+            UdpCall::new("pod", 43_210, "[fd50::20]:53").run(&lab)?,
+            answered("[fd12:3::4]:43210")?,
+        )
+    })?;
+    hold(
+        &lab,
+        &report,
+        "ipv6_preserved",
+        &["udp [fd12:3::4]:43210 > [fd50::20]:53 from pod pod
                   source-preserved, on the wire fd12:3::4, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+        &[],
+    )
 }
 
 /// One UDP request with that payload through the masquerade.
 fn udp_request(name: &str, payload: Vec<u8>) -> Result<Report> {
     let lab = cast::one_pod("udp", RouteBack::Missing).up()?;
     masquerade(&lab, &[])?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = UdpServer::start(&lab, "peer", "10.20.30.40:53")?;
-    let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
-    let outcome = UdpCall::new("pod", 43_210, "10.20.30.40:53")
-        .payload(payload)
-        .run(&lab)?;
-    let report = trace.stop()?;
-    same(
-        "what the far side saw",
-        outcome,
-        answered("10.100.0.5:43210")?,
-    )?;
-    let expected = Expected {
-        name,
-        status: 0,
-        flows: &["udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
+    let report = watch(&lab, &["--dest", PEER], 0, || {
+        same(
+            "what the far side saw",
+            UdpCall::new("pod", 43_210, "10.20.30.40:53")
+                .payload(payload)
+                .run(&lab)?,
+            answered("10.100.0.5:43210")?,
+        )
+    })?;
+    hold(&lab, &report, name, &["udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
                   request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
-                  source-rewritten, on the wire 10.100.0.5, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)?;
+                  source-rewritten, on the wire 10.100.0.5, completed"], &[])?;
     Ok(report)
 }
 
@@ -122,7 +101,6 @@ fn udp_fragments() -> Result<()> {
 fn icmp_masquerade() -> Result<()> {
     let lab = cast::one_pod("ping", RouteBack::Missing).up()?;
     masquerade(&lab, &[])?;
-    let names = Names::of(&[(&lab, "")]);
     let trace = Srctrace::new(&lab, &["--dest", PEER, "--proto", "icmp"]).start()?;
     ensure!(
         ping(&lab, "pod", PEER, 4321, DEADLINE)?,
@@ -133,38 +111,31 @@ fn icmp_masquerade() -> Result<()> {
         "the node's ping was not answered"
     );
     let report = trace.stop()?;
-    let expected = Expected {
-        name: "icmp_masquerade",
-        status: 0,
-        flows: &[
+    hold(&lab, &report, "icmp_masquerade", &[
             "icmp 10.100.0.5:1234 > 10.20.30.40:0 from node node
              source-preserved, on the wire 10.100.0.5, completed",
             "icmp 10.12.3.4:4321 > 10.20.30.40:0 from pod pod
              request src 10.12.3.4:4321 > 10.100.0.5:4321 at node, postrouting, netfilter, by conntrack
              source-rewritten, on the wire 10.100.0.5, completed",
-        ],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+        ], &[])
 }
 
 fn icmpv6_preserved() -> Result<()> {
     let lab = cast::one_pod("ping6", RouteBack::Known).up()?;
-    let names = Names::of(&[(&lab, "")]);
     let trace = Srctrace::new(&lab, &["--dest", PEER6]).start()?;
     ensure!(
         ping(&lab, "pod", PEER6, 4321, DEADLINE)?,
         "the pod's ping was not answered"
     );
     let report = trace.stop()?;
-    let expected = Expected {
-        name: "icmpv6_preserved",
-        status: 0,
-        flows: &["icmpv6 [fd12:3::4]:4321 > [fd50::20]:0 from pod pod
+    hold(
+        &lab,
+        &report,
+        "icmpv6_preserved",
+        &["icmpv6 [fd12:3::4]:4321 > [fd50::20]:0 from pod pod
                   source-preserved, on the wire fd12:3::4, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+        &[],
+    )
 }
 
 /// Many megabytes, in packets that the kernel joins and splits on the way. One flow, nothing lost, and bytes and packets as
@@ -173,11 +144,9 @@ fn bulk_with_offloads() -> Result<()> {
     const BYTES: usize = 64 << 20;
     let lab = cast::one_pod("bulk", RouteBack::Missing).up()?;
     masquerade(&lab, &[])?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::AnswerAtEnd)?;
     let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
-    let stream = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
+    let stream = StreamCall::new("pod", "10.20.30.40:443", 43_210)
         .open(&lab)?
         .ok()
         .context("no connection")?;
@@ -188,15 +157,7 @@ fn bulk_with_offloads() -> Result<()> {
     )?;
     trace.wait_flows(1)?;
     let report = trace.stop()?;
-    let expected = Expected {
-        name: "bulk_with_offloads",
-        status: 0,
-        flows: &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
-                  source-rewritten, on the wire 10.100.0.5, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)?;
+    hold(&lab, &report, "bulk_with_offloads", &[MASQUERADED], &[])?;
     let packets = report.only_flow()?["packets"].clone();
     let count = |key: &str| {
         packets[key]
@@ -238,9 +199,7 @@ fn mptcp_two_subflows() -> Result<()> {
         StreamKind::Mptcp,
     )?;
     let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
-    let call = StreamCall::new("pod", "10.20.30.40:443")
-        .kind(StreamKind::Mptcp)
-        .sport(43_210);
+    let call = StreamCall::new("pod", "10.20.30.40:443", 43_210).kind(StreamKind::Mptcp);
     let stream = call.open(&lab)?.ok().context("no connection")?;
     same(
         "what the far side saw",
@@ -275,7 +234,6 @@ fn mptcp_two_subflows() -> Result<()> {
 fn sctp_masquerade() -> Result<()> {
     let lab = cast::one_pod("sctp", RouteBack::Missing).up()?;
     masquerade(&lab, &[])?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = StreamServer::start_kind(
         &lab,
         "peer",
@@ -284,9 +242,7 @@ fn sctp_masquerade() -> Result<()> {
         StreamKind::Sctp,
     )?;
     let trace = Srctrace::new(&lab, &["--dest", PEER, "--proto", "sctp"]).start()?;
-    let call = StreamCall::new("pod", "10.20.30.40:443")
-        .kind(StreamKind::Sctp)
-        .sport(43_210);
+    let call = StreamCall::new("pod", "10.20.30.40:443", 43_210).kind(StreamKind::Sctp);
     let outcome = call.run(&lab)?;
     let report = trace.stop()?;
     same(
@@ -294,13 +250,7 @@ fn sctp_masquerade() -> Result<()> {
         outcome,
         answered("10.100.0.5:43210")?,
     )?;
-    let expected = Expected {
-        name: "sctp_masquerade",
-        status: 0,
-        flows: &["sctp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
+    hold(&lab, &report, "sctp_masquerade", &["sctp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
                   request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
-                  source-rewritten, on the wire 10.100.0.5, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+                  source-rewritten, on the wire 10.100.0.5, completed"], &[])
 }

@@ -3,9 +3,8 @@
 use anyhow::Result;
 
 use super::Case;
-use super::steps::{A_MOMENT, answered, masquerade, same};
+use super::steps::{A_MOMENT, MASQUERADED, answered, hold, masquerade, same, watch};
 use crate::lab::cast::{self, PEER, RouteBack};
-use crate::trace::{Expected, Names, Srctrace};
 use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer, UdpCall};
 
 pub(super) const CASES: &[Case] = &[
@@ -29,113 +28,102 @@ const SILENCE: &str = "
 fn no_route_back() -> Result<()> {
     let lab = cast::one_pod("b1", RouteBack::Missing).up()?;
     masquerade(&lab, &["10.20.0.0/16"])?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
-    let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
-    let outcome = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
-        .patience(A_MOMENT)
-        .run(&lab)?;
-    let report = trace.stop()?;
-    same("the request", outcome, Outcome::Silence)?;
-    let findings = &[(0, "peer-route-suspected")];
-    Expected {
-        name: "b1_no_route_back",
-        status: 0,
-        flows: &[SILENCE],
-        findings,
-    }
-    .hold(&report, &names)
+    let report = watch(&lab, &["--dest", PEER], 0, || {
+        same(
+            "the request",
+            StreamCall::new("pod", "10.20.30.40:443", 43_210)
+                .patience(A_MOMENT)
+                .run(&lab)?,
+            Outcome::Silence,
+        )
+    })?;
+    hold(
+        &lab,
+        &report,
+        "b1_no_route_back",
+        &[SILENCE],
+        &[(0, "peer-route-suspected")],
+    )
 }
 
 fn udp_no_reply() -> Result<()> {
     let lab = cast::one_pod("b1udp", RouteBack::Missing).up()?;
-    let names = Names::of(&[(&lab, "")]);
-    let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
-    let outcome = UdpCall::new("pod", 43_210, "10.20.30.40:53")
-        .patience(A_MOMENT)
-        .run(&lab)?;
-    let report = trace.stop()?;
-    same("the request", outcome, Outcome::Silence)?;
-    let expected = Expected {
-        name: "b1_udp_no_reply",
-        status: 0,
-        flows: &["udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
+    let report = watch(&lab, &["--dest", PEER], 0, || {
+        same(
+            "the request",
+            UdpCall::new("pod", 43_210, "10.20.30.40:53")
+                .patience(A_MOMENT)
+                .run(&lab)?,
+            Outcome::Silence,
+        )
+    })?;
+    hold(
+        &lab,
+        &report,
+        "b1_udp_no_reply",
+        &["udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
                   source-preserved, on the wire 10.12.3.4, no-reply"],
-        findings: &[(0, "peer-route-suspected")],
-    };
-    expected.hold(&report, &names)
+        &[(0, "peer-route-suspected")],
+    )
 }
 
 fn silent_peer() -> Result<()> {
     let lab = cast::one_pod("b3", RouteBack::Known).up()?;
     masquerade(&lab, &[])?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Silent)?;
-    let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
-    let outcome = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
-        .patience(A_MOMENT)
-        .run(&lab)?;
-    let report = trace.stop()?;
-    same("the request", outcome, Outcome::Silence)?;
-    let expected = Expected {
-        name: "b3_silent_peer",
-        status: 0,
-        flows: &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
+    let report = watch(&lab, &["--dest", PEER], 0, || {
+        same(
+            "the request",
+            StreamCall::new("pod", "10.20.30.40:443", 43_210)
+                .patience(A_MOMENT)
+                .run(&lab)?,
+            Outcome::Silence,
+        )
+    })?;
+    hold(&lab, &report, "b3_silent_peer", &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
                   request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
-                  source-rewritten, on the wire 10.100.0.5, handshake-only"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+                  source-rewritten, on the wire 10.100.0.5, handshake-only"], &[])
 }
 
 fn closed_after_first_data() -> Result<()> {
     let lab = cast::one_pod("b3close", RouteBack::Known).up()?;
     masquerade(&lab, &[])?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = StreamServer::start(
         &lab,
         "peer",
         "10.20.30.40:443",
         Behaviour::CloseAfterFirstData,
     )?;
-    let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
-    let outcome = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
-        .run(&lab)?;
-    trace.wait_flows(1)?;
-    let report = trace.stop()?;
-    same("the request", outcome, Outcome::Closed)?;
-    let expected = Expected {
-        name: "b3_closed_after_first_data",
-        status: 0,
-        flows: &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
+    let report = watch(&lab, &["--dest", PEER], 1, || {
+        same(
+            "the request",
+            StreamCall::new("pod", "10.20.30.40:443", 43_210).run(&lab)?,
+            Outcome::Closed,
+        )
+    })?;
+    hold(&lab, &report, "b3_closed_after_first_data", &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
                   request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
-                  source-rewritten, on the wire 10.100.0.5, handshake-only"],
-        findings: &[(0, "peer-closed-early")],
-    };
-    expected.hold(&report, &names)
+                  source-rewritten, on the wire 10.100.0.5, handshake-only"], &[(0, "peer-closed-early")])
 }
 
 fn refused_by_reset() -> Result<()> {
     let lab = cast::one_pod("b5", RouteBack::Known).up()?;
-    let names = Names::of(&[(&lab, "")]);
-    let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
-    let outcome = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
-        .run(&lab)?;
-    trace.wait_flows(1)?;
-    let report = trace.stop()?;
-    same("the request", outcome, Outcome::Refused)?;
-    let expected = Expected {
-        name: "b5_refused_by_reset",
-        status: 0,
-        flows: &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
+    let report = watch(&lab, &["--dest", PEER], 1, || {
+        same(
+            "the request",
+            StreamCall::new("pod", "10.20.30.40:443", 43_210).run(&lab)?,
+            Outcome::Refused,
+        )
+    })?;
+    hold(
+        &lab,
+        &report,
+        "b5_refused_by_reset",
+        &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
                   source-preserved, on the wire 10.12.3.4, refused"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)?;
+        &[],
+    )?;
     let by = report.only_flow()?["delivery"]["refused_by"].clone();
     same(
         "who refused",
@@ -152,20 +140,16 @@ fn refused_by_icmp() -> Result<()> {
         "peer",
         "table ip t { chain c { type filter hook input priority 0; udp dport 53 reject; }; }",
     )?;
-    let names = Names::of(&[(&lab, "")]);
-    let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
-    let outcome = UdpCall::new("pod", 43_210, "10.20.30.40:53").run(&lab)?;
-    let report = trace.stop()?;
-    same("the request", outcome, Outcome::Refused)?;
-    let expected = Expected {
-        name: "b5_refused_by_icmp",
-        status: 0,
-        flows: &["udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
+    let report = watch(&lab, &["--dest", PEER], 0, || {
+        same(
+            "the request",
+            UdpCall::new("pod", 43_210, "10.20.30.40:53").run(&lab)?,
+            Outcome::Refused,
+        )
+    })?;
+    hold(&lab, &report, "b5_refused_by_icmp", &["udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
                   request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
-                  source-rewritten, on the wire 10.100.0.5, refused"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)?;
+                  source-rewritten, on the wire 10.100.0.5, refused"], &[])?;
     let by = report.only_flow()?["delivery"]["refused_by"].clone();
     same("who refused", by["addr"].as_str(), Some("10.20.30.40"))
 }
@@ -185,22 +169,19 @@ fn retransmitted_request() -> Result<()> {
             }
         }",
     )?;
-    let names = Names::of(&[(&lab, "")]);
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
-    let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
-    let outcome = StreamCall::new("pod", "10.20.30.40:443")
-        .sport(43_210)
-        .run(&lab)?;
-    trace.wait_flows(1)?;
-    let report = trace.stop()?;
-    same("the request", outcome, answered("10.100.0.5:43210")?)?;
-    let expected = Expected {
-        name: "b1_retransmitted_request",
-        status: 0,
-        flows: &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
-                  source-rewritten, on the wire 10.100.0.5, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+    let report = watch(&lab, &["--dest", PEER], 1, || {
+        same(
+            "the request",
+            StreamCall::new("pod", "10.20.30.40:443", 43_210).run(&lab)?,
+            answered("10.100.0.5:43210")?,
+        )
+    })?;
+    hold(
+        &lab,
+        &report,
+        "b1_retransmitted_request",
+        &[MASQUERADED],
+        &[],
+    )
 }

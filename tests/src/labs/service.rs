@@ -3,10 +3,9 @@
 use anyhow::Result;
 
 use super::Case;
-use super::steps::{answered, same};
+use super::steps::{answered, hold, same, watch};
 use crate::lab::Lab;
 use crate::lab::cast::{self, RouteBack};
-use crate::trace::{Expected, Names, Srctrace};
 use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
 pub(super) const CASES: &[Case] = &[
@@ -27,24 +26,17 @@ fn inbound_client() -> Result<()> {
     let lab = cast::one_pod("inbound", RouteBack::Known).up()?;
     let rule = "-t nat -A PREROUTING -p tcp -d 10.100.0.5 --dport 8080 -j DNAT --to-destination 10.12.3.4:80";
     lab.iptables_legacy("node", rule)?;
-    let names = Names::of(&[(&lab, "")]);
     let _pod = StreamServer::start(&lab, "pod", "10.12.3.4:80", Behaviour::Answer)?;
-    let trace = Srctrace::new(&lab, &["10.100.0.5:8080"]).start()?;
-    let outcome = StreamCall::new("peer", "10.100.0.5:8080")
-        .sport(43_210)
-        .run(&lab)?;
-    trace.wait_flows(1)?;
-    let report = trace.stop()?;
-    same("whom the pod saw", outcome, answered("10.100.0.1:43210")?)?;
-    let expected = Expected {
-        name: "inbound_client_to_pod",
-        status: 0,
-        flows: &["tcp 10.100.0.1:43210 > 10.100.0.5:8080 from external null
+    let report = watch(&lab, &["10.100.0.5:8080"], 1, || {
+        same(
+            "whom the pod saw",
+            StreamCall::new("peer", "10.100.0.5:8080", 43_210).run(&lab)?,
+            answered("10.100.0.1:43210")?,
+        )
+    })?;
+    hold(&lab, &report, "inbound_client_to_pod", &["tcp 10.100.0.1:43210 > 10.100.0.5:8080 from external null
                   request dst 10.100.0.5:8080 > 10.12.3.4:80 at node, prerouting, netfilter, by conntrack
-                  source-preserved, on the wire 10.100.0.1, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+                  source-preserved, on the wire 10.100.0.1, completed"], &[])
 }
 
 /// kube-proxy's chains for one Service with one backend, in its own words. `marked` masquerades what comes from outside the
@@ -82,54 +74,32 @@ fn kube_proxy(lab: &Lab, marked: bool) -> Result<()> {
 fn service(dest: &str, name: &str) -> Result<()> {
     let lab = cast::two_pods("svc", RouteBack::Known).up()?;
     kube_proxy(&lab, true)?;
-    let names = Names::of(&[(&lab, "")]);
     let _backend = StreamServer::start(&lab, "pod2", "10.12.4.4:8080", Behaviour::Answer)?;
-    let trace = Srctrace::new(&lab, &["--dest", dest]).start()?;
-    let outcome = StreamCall::new("pod", "10.96.0.10:80")
-        .sport(43_210)
-        .run(&lab)?;
-    trace.wait_flows(1)?;
-    let report = trace.stop()?;
-    same(
-        "whom the backend saw",
-        outcome,
-        answered("10.12.4.1:43210")?,
-    )?;
-    let expected = Expected {
-        name,
-        status: 0,
-        flows: &["tcp 10.12.3.4:43210 > 10.96.0.10:80 from pod pod
+    let report = watch(&lab, &["--dest", dest], 1, || {
+        same(
+            "whom the backend saw",
+            StreamCall::new("pod", "10.96.0.10:80", 43_210).run(&lab)?,
+            answered("10.12.4.1:43210")?,
+        )
+    })?;
+    hold(&lab, &report, name, &["tcp 10.12.3.4:43210 > 10.96.0.10:80 from pod pod
                   request dst 10.96.0.10:80 > 10.12.4.4:8080 at service, prerouting, netfilter, by conntrack
                   request src 10.12.3.4:43210 > 10.12.4.1:43210 at service, postrouting, netfilter, by conntrack
-                  source-rewritten, on the wire 10.12.4.1, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+                  source-rewritten, on the wire 10.12.4.1, completed"], &[])
 }
 
 fn service_kept_source() -> Result<()> {
     let lab = cast::two_pods("svckept", RouteBack::Known).up()?;
     kube_proxy(&lab, false)?;
-    let names = Names::of(&[(&lab, "")]);
     let _backend = StreamServer::start(&lab, "pod2", "10.12.4.4:8080", Behaviour::Answer)?;
-    let trace = Srctrace::new(&lab, &["10.96.0.10:80"]).start()?;
-    let outcome = StreamCall::new("pod", "10.96.0.10:80")
-        .sport(43_210)
-        .run(&lab)?;
-    trace.wait_flows(1)?;
-    let report = trace.stop()?;
-    same(
-        "whom the backend saw",
-        outcome,
-        answered("10.12.3.4:43210")?,
-    )?;
-    let expected = Expected {
-        name: "service_kept_source",
-        status: 0,
-        flows: &["tcp 10.12.3.4:43210 > 10.96.0.10:80 from pod pod
+    let report = watch(&lab, &["10.96.0.10:80"], 1, || {
+        same(
+            "whom the backend saw",
+            StreamCall::new("pod", "10.96.0.10:80", 43_210).run(&lab)?,
+            answered("10.12.3.4:43210")?,
+        )
+    })?;
+    hold(&lab, &report, "service_kept_source", &["tcp 10.12.3.4:43210 > 10.96.0.10:80 from pod pod
                   request dst 10.96.0.10:80 > 10.12.4.4:8080 at service, prerouting, netfilter, by conntrack
-                  source-preserved, on the wire 10.12.3.4, completed"],
-        findings: &[],
-    };
-    expected.hold(&report, &names)
+                  source-preserved, on the wire 10.12.3.4, completed"], &[])
 }

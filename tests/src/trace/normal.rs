@@ -38,8 +38,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of these labs, each with the word that shall stand before its namespaces' names. To be taken while all of their
-    /// namespaces are there.
+    /// Of these labs, each with the word that shall stand before its namespaces' names.
     #[must_use]
     pub fn of(labs: &[(&Lab, &str)]) -> Self {
         let mut replacements = Vec::new();

@@ -47,16 +47,16 @@ pub struct StreamCall {
 }
 
 impl StreamCall {
-    /// A TCP request from namespace `from` to `to` (`10.20.30.40:443`, `[fd50::20]:443`).
+    /// A TCP request from namespace `from` to `to` (`10.20.30.40:443`, `[fd50::20]:443`) and from port `sport` (0: any).
     ///
     /// # Panics
     /// When `to` is no address with a port.
     #[must_use]
-    pub fn new(from: &str, to: &str) -> Self {
+    pub fn new(from: &str, to: &str, sport: u16) -> Self {
         Self {
             kind: StreamKind::Tcp,
             from: from.to_owned(),
-            sport: 0,
+            sport,
             to: to.parse().expect("an address with a port"),
             payload: b"hello".to_vec(),
             patience: PATIENCE,
@@ -67,13 +67,6 @@ impl StreamCall {
     #[must_use]
     pub fn kind(mut self, kind: StreamKind) -> Self {
         self.kind = kind;
-        self
-    }
-
-    /// From a fixed source port.
-    #[must_use]
-    pub fn sport(mut self, sport: u16) -> Self {
-        self.sport = sport;
         self
     }
 
