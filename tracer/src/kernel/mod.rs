@@ -1,0 +1,16 @@
+//! The kernel half from outside: finding offsets, loading, attaching, reading the ring and the
+//! maps. The only user of aya.
+
+mod error;
+mod filter;
+mod load;
+mod maps;
+mod ring;
+mod taps;
+
+pub use error::KernelError;
+pub use filter::Filter;
+pub use load::Programs;
+pub use maps::Counters;
+pub use ring::Ring;
+pub use taps::{Side, TcMode};
