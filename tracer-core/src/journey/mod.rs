@@ -14,6 +14,7 @@
 
 mod bindings;
 mod correlator;
+mod counter;
 mod exchange;
 mod order;
 mod path;
