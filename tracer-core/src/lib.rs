@@ -12,5 +12,6 @@ pub mod inventory;
 pub mod journey;
 pub mod packet;
 pub mod report;
+pub mod synth;
 pub mod trace;
 pub mod verdict;

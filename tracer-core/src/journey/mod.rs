@@ -22,6 +22,7 @@ mod print;
 mod recent;
 mod resolve;
 mod slab;
+mod timers;
 mod tracked;
 
 pub use correlator::{Closed, Correlator, Stats};

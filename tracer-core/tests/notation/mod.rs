@@ -70,7 +70,7 @@ impl Scenario {
         for (read_ns, event) in events {
             last = last.max(event.time_ns);
             flows.extend(trace.advance(read_ns, &self.inventory));
-            trace.push(event);
+            assert!(!trace.push(event), "far fewer events than that");
         }
         let end = self.end_ns.unwrap_or(last + 10_000_000_000);
         flows.extend(trace.advance(end, &self.inventory));
