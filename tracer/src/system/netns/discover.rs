@@ -1,0 +1,98 @@
+//! All network namespaces of this machine, by mounts and by processes.
+
+use super::mountinfo::{self, NsMount};
+use super::{Netns, processes};
+use crate::system::Roots;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use tracer_core::event::NetnsId;
+
+/// A namespace and what leads to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// How to open it.
+    pub(crate) netns: Netns,
+    /// The name of its mount: of `ip netns`, a CNI or a container engine.
+    pub(crate) name: Option<String>,
+    /// Some processes in it, lowest id first.
+    pub(crate) pids: Vec<u32>,
+    /// Numbers of its mounts. Inode numbers are used again: other mounts, other namespace.
+    pub(crate) mounts: Vec<u64>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Discovery {
+    /// Every namespace.
+    pub(crate) found: BTreeMap<NetnsId, Found>,
+    /// Processes that could not be read, whose namespaces may be missing here.
+    pub(crate) unreadable: usize,
+}
+
+/// Finds all network namespaces: mounted ones, and those that only processes hold.
+pub(crate) fn discover(roots: &Roots) -> Discovery {
+    let mut mounts: BTreeMap<NetnsId, Vec<NsMount>> = BTreeMap::new();
+    for mount in all_mounts(roots) {
+        mounts.entry(mount.id).or_default().push(mount);
+    }
+    let mut inhabited = processes::scan(roots);
+    let ids: BTreeSet<NetnsId> = mounts
+        .keys()
+        .chain(inhabited.pids.keys())
+        .copied()
+        .collect();
+    let found = ids
+        .into_iter()
+        .map(|id| {
+            let mounts = mounts.remove(&id).unwrap_or_default();
+            let pids = inhabited.pids.remove(&id).unwrap_or_default();
+            (id, found(roots, id, mounts, pids))
+        })
+        .collect();
+    Discovery {
+        found,
+        unreadable: inhabited.unreadable,
+    }
+}
+
+fn found(roots: &Roots, id: NetnsId, mut mounts: Vec<NsMount>, pids: Vec<u32>) -> Found {
+    mounts.sort_by_key(|m| (!mountinfo::is_ip_netns(&m.path), m.mount));
+    let by_process = pids.iter().map(|pid| roots.of(*pid, "ns/net"));
+    let paths = mounts.iter().map(|m| m.path.clone()).chain(by_process);
+    Found {
+        netns: Netns::new(id, paths.collect()),
+        name: mounts.first().and_then(|m| mountinfo::name_of(&m.path)),
+        mounts: mounts.iter().map(|m| m.mount).collect(),
+        pids,
+    }
+}
+
+/// The mounts that this process sees, then those of the first process where they are others.
+fn all_mounts(roots: &Roots) -> Vec<NsMount> {
+    let mut mounts = read_mounts(&roots.proc().join("self/mountinfo"));
+    if let Some(first) = foreign_init(roots) {
+        let seen_from_here = |mut m: NsMount| {
+            m.path = first
+                .join("root")
+                .join(m.path.strip_prefix("/").unwrap_or(&m.path));
+            m
+        };
+        let theirs = read_mounts(&first.join("mountinfo"));
+        mounts.extend(theirs.into_iter().map(seen_from_here));
+    }
+    mounts
+}
+
+fn read_mounts(path: &Path) -> Vec<NsMount> {
+    std::fs::read(path)
+        .map(|text| mountinfo::parse(&text))
+        .unwrap_or_default()
+}
+
+/// The first process's folder, when its mounts are not the ones we see: a container that shares
+/// the host's process ids.
+pub(crate) fn foreign_init(roots: &Roots) -> Option<PathBuf> {
+    let theirs = std::fs::read_link(roots.of(1, "ns/mnt")).ok()?;
+    let ours = std::fs::read_link(roots.proc().join("self/ns/mnt")).ok()?;
+    (theirs != ours).then(|| roots.proc().join("1"))
+}

@@ -1,0 +1,45 @@
+//! Pods without an API server: from a process's cgroup to the pod's uid, from the uid to
+//! `namespace/name` by the folders that the kubelet keeps for the pod's logs.
+
+mod cgroup;
+mod cgroup_ids;
+mod hostname;
+mod logs;
+mod resolve;
+
+pub(crate) use cgroup::{Container, parse_cgroup};
+pub(crate) use cgroup_ids::CgroupPaths;
+pub(crate) use resolve::resolve_pod;
+
+use super::Roots;
+use super::netns::cgroup;
+use std::collections::BTreeMap;
+
+/// Names of pods by uid, as far as they were needed.
+#[derive(Debug, Default)]
+pub(crate) struct PodNames {
+    by_uid: BTreeMap<String, String>,
+}
+
+impl PodNames {
+    /// The pod of a process: `namespace/name`, or the host name of its container where the node
+    /// keeps no log folders that can be seen from here.
+    pub(crate) fn of_process(&mut self, roots: &Roots, pid: u32) -> Option<String> {
+        let uid = parse_cgroup(&cgroup(roots, pid)?).pod_uid?;
+        self.of_uid(roots, &uid)
+            .or_else(|| hostname::of(roots, pid))
+    }
+
+    /// The pod that a cgroup belongs to, as `/kubepods…/pod<uid>…` names it.
+    pub(crate) fn of_cgroup(&mut self, roots: &Roots, path: &str) -> Option<String> {
+        let uid = parse_cgroup(path).pod_uid?;
+        self.of_uid(roots, &uid)
+    }
+
+    fn of_uid(&mut self, roots: &Roots, uid: &str) -> Option<String> {
+        if !self.by_uid.contains_key(uid) {
+            self.by_uid = logs::pods(roots);
+        }
+        self.by_uid.get(uid).cloned()
+    }
+}

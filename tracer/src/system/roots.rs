@@ -1,0 +1,46 @@
+//! Where the machine's trees are mounted.
+
+use std::path::{Path, PathBuf};
+
+/// Where /proc is, and where the host's file system may be seen from here: a debug container has
+/// it under /host, or through the first process.
+#[derive(Clone, Debug)]
+pub(crate) struct Roots {
+    proc: PathBuf,
+    hosts: Vec<PathBuf>,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self {
+            proc: "/proc".into(),
+            hosts: vec!["/".into(), "/host".into(), "/proc/1/root".into()],
+        }
+    }
+}
+
+impl Roots {
+    /// Trees elsewhere, as tests make them.
+    #[cfg(test)]
+    pub(crate) fn at(proc: &Path, host: &Path) -> Self {
+        Self {
+            proc: proc.into(),
+            hosts: vec![host.into()],
+        }
+    }
+
+    /// The process tree.
+    pub(crate) fn proc(&self) -> &Path {
+        &self.proc
+    }
+
+    /// A file of one process.
+    pub(crate) fn of(&self, pid: u32, file: &str) -> PathBuf {
+        self.proc.join(pid.to_string()).join(file)
+    }
+
+    /// A path of the host, at each place where the host may be seen.
+    pub(crate) fn on_host<'a>(&'a self, path: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
+        self.hosts.iter().map(move |root| root.join(path))
+    }
+}

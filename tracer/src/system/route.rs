@@ -1,0 +1,140 @@
+//! Which way a namespace would send: the kernel's own answer.
+
+use super::SystemError;
+use super::netlink::Rtnetlink;
+use super::netns::{Netns, visit};
+use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteType, RouteVia};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use std::fmt;
+use std::net::IpAddr;
+
+/// The way to a destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RouteHint {
+    /// It is sent.
+    Out {
+        /// Next hop, if not on the link.
+        via: Option<IpAddr>,
+        /// Out device: index, and name where it could be read.
+        dev: (u32, Option<String>),
+        /// The source address the namespace itself would use.
+        src: Option<IpAddr>,
+        /// Whether it is an address of the namespace itself.
+        local: bool,
+    },
+    /// The kernel refuses: no route, or one that says so.
+    None(&'static str),
+}
+
+impl fmt::Display for RouteHint {
+    /// As `ip route get` says it: `via 10.0.0.1 dev eth0 src 10.0.0.5`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None(why) => f.write_str(why),
+            Self::Out {
+                via,
+                dev,
+                src,
+                local,
+            } => {
+                if *local {
+                    f.write_str("local ")?;
+                }
+                if let Some(via) = via {
+                    write!(f, "via {via} ")?;
+                }
+                match dev {
+                    (_, Some(name)) => write!(f, "dev {name}")?,
+                    (index, None) => write!(f, "dev #{index}")?,
+                }
+                src.map_or(Ok(()), |src| write!(f, " src {src}"))
+            }
+        }
+    }
+}
+
+/// Asks a namespace for its route to an address.
+///
+/// # Errors
+/// When the namespace is gone or does not answer; having no route is an answer.
+pub(crate) fn route_get(netns: &Netns, dst: IpAddr) -> Result<RouteHint, SystemError> {
+    visit(netns, || {
+        let mut socket = Rtnetlink::open()?;
+        match socket.get(RouteNetlinkMessage::GetRoute(question(dst))) {
+            Ok(Some(RouteNetlinkMessage::NewRoute(message))) => Ok(hint(&message)),
+            Ok(_) => Err(SystemError::Answer {
+                object: format!("the route to {dst}"),
+                detail: "no route in it".into(),
+            }),
+            Err(e) => refusal(&e)
+                .map(RouteHint::None)
+                .ok_or_else(|| SystemError::os("ask for the route to", dst, e)),
+        }
+    })
+}
+
+fn question(dst: IpAddr) -> RouteMessage {
+    let mut question = RouteMessage::default();
+    let (family, length) = match dst {
+        IpAddr::V4(_) => (AddressFamily::Inet, 32),
+        IpAddr::V6(_) => (AddressFamily::Inet6, 128),
+    };
+    question.header = RouteHeader {
+        address_family: family,
+        destination_prefix_length: length,
+        ..RouteHeader::default()
+    };
+    question
+        .attributes
+        .push(RouteAttribute::Destination(dst.into()));
+    question
+}
+
+fn refusal(error: &std::io::Error) -> Option<&'static str> {
+    match error.raw_os_error()? {
+        libc::ENETUNREACH | libc::EAFNOSUPPORT | libc::EOPNOTSUPP => Some("no route"),
+        libc::EHOSTUNREACH => Some("unreachable"),
+        libc::EACCES => Some("prohibited"),
+        libc::EINVAL => Some("blackhole"),
+        _ => None,
+    }
+}
+
+fn hint(message: &RouteMessage) -> RouteHint {
+    match message.header.kind {
+        RouteType::BlackHole => return RouteHint::None("blackhole"),
+        RouteType::Unreachable => return RouteHint::None("unreachable"),
+        RouteType::Prohibit => return RouteHint::None("prohibited"),
+        _ => {}
+    }
+    let (mut via, mut src, mut index) = (None, None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Gateway(addr) => via = super::survey::ip(addr),
+            RouteAttribute::Via(RouteVia::Inet(addr)) => via = Some((*addr).into()),
+            RouteAttribute::Via(RouteVia::Inet6(addr)) => via = Some((*addr).into()),
+            RouteAttribute::PrefSource(addr) => src = super::survey::ip(addr),
+            RouteAttribute::Oif(out) => index = Some(*out),
+            _ => {}
+        }
+    }
+    match index {
+        None => RouteHint::None("no route"),
+        Some(index) => RouteHint::Out {
+            via,
+            dev: (index, device_name(index)),
+            src,
+            local: message.header.kind == RouteType::Local,
+        },
+    }
+}
+
+/// The name of a device of the thread's namespace.
+fn device_name(index: u32) -> Option<String> {
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    );
+    rustix::net::netdevice::index_to_name(&socket.ok()?, index).ok()
+}

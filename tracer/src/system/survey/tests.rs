@@ -1,0 +1,282 @@
+//! The inventory against real namespaces.
+
+use super::*;
+use crate::system::Watch;
+use crate::system::netns::Netns;
+use crate::system::testing::TestNetns;
+use std::path::Path;
+use tracer_core::inventory::{Link, Role, Route};
+
+/// What a change may take to be known: the promise is 200 ms; a loaded test machine gets more.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+struct Lab {
+    node: TestNetns,
+    pods: Vec<TestNetns>,
+}
+
+impl Lab {
+    /// A node with pods that all have the same device index and, per pair, the same two indexes.
+    fn new(pods: usize) -> Self {
+        let lab = Self {
+            node: TestNetns::new("node"),
+            pods: (0..pods).map(|_| TestNetns::new("pod")).collect(),
+        };
+        for n in 0..pods {
+            lab.connect(n);
+        }
+        lab
+    }
+
+    fn connect(&self, n: usize) {
+        let (pod, gateway) = (&self.pods[n], format!("10.77.{n}.1"));
+        pod.tie("eth0", &self.node, &format!("veth{n}"));
+        pod.ip(&format!("addr add 10.77.{n}.10/24 dev eth0"));
+        self.node.ip(&format!("addr add {gateway}/24 dev veth{n}"));
+        pod.ip(&format!("route add default via {gateway}"));
+    }
+
+    fn node(&self) -> Netns {
+        Netns::at(Path::new(&format!("/run/netns/{}", self.node.0))).unwrap()
+    }
+
+    fn ids(&self) -> BTreeSet<NetnsId> {
+        self.pods
+            .iter()
+            .chain([&self.node])
+            .map(TestNetns::id)
+            .collect()
+    }
+
+    fn survey(&self) -> Survey {
+        Survey::take(&Roots::default(), &self.node(), Scope::Only(self.ids())).unwrap()
+    }
+}
+
+fn index(survey: &Survey, id: NetnsId, name: &str) -> u32 {
+    let links = &survey.inventory().namespaces[&id].links;
+    *links.iter().find(|(_, l)| l.name == name).expect(name).0
+}
+
+fn link<'a>(survey: &'a Survey, id: NetnsId, name: &str) -> &'a Link {
+    survey
+        .inventory()
+        .link(id, index(survey, id, name))
+        .unwrap()
+}
+
+#[test]
+fn links_addresses_routes_peers_and_roles() {
+    let lab = Lab::new(2);
+    let survey = lab.survey();
+    let inventory = survey.inventory();
+    let (node, pod) = (lab.node.id(), lab.pods[1].id());
+    assert_eq!(
+        inventory
+            .namespaces
+            .keys()
+            .copied()
+            .collect::<BTreeSet<_>>(),
+        lab.ids()
+    );
+    assert_eq!(inventory.name(pod), Some(lab.pods[1].0.as_str()));
+    let eth0 = link(&survey, pod, "eth0").clone();
+    let v4: Vec<_> = eth0
+        .addrs
+        .iter()
+        .filter(|a| a.addr().is_ipv4())
+        .copied()
+        .collect();
+    assert_eq!(v4, ["10.77.1.10/24".parse().unwrap()]);
+    assert_eq!(
+        Link {
+            addrs: Vec::new(),
+            ..eth0
+        },
+        Link {
+            name: "eth0".into(),
+            kind: "veth".into(),
+            peer: Some((node, index(&survey, node, "veth1"))),
+            mtu: 1500,
+            up: true,
+            ..Link::default()
+        }
+    );
+    let veth1 = link(&survey, node, "veth1");
+    assert_eq!(veth1.peer, Some((pod, index(&survey, pod, "eth0"))));
+    let default = Route {
+        to: "0.0.0.0/0".parse().unwrap(),
+        via: Some("10.77.1.1".parse().unwrap()),
+        ifindex: index(&survey, pod, "eth0"),
+    };
+    assert!(inventory.namespaces[&pod].routes.contains(&default));
+    assert!(link(&survey, node, "lo").loopback);
+    assert_eq!(inventory.role(node), Role::Node);
+    assert_eq!(inventory.role(pod), Role::Pod);
+}
+
+#[test]
+fn peers_among_pods_with_equal_indexes_are_not_mixed_up() {
+    let lab = Lab::new(4);
+    for (a, b) in [(0, 1), (2, 3)] {
+        lab.pods[a].tie("side", &lab.pods[b], "side");
+    }
+    let survey = lab.survey();
+    for (a, b) in [(0, 1), (1, 0), (2, 3), (3, 2)] {
+        let (here, there) = (lab.pods[a].id(), lab.pods[b].id());
+        let peer = link(&survey, here, "side").peer;
+        assert_eq!(
+            peer,
+            Some((there, index(&survey, there, "side"))),
+            "{a} and {b}"
+        );
+    }
+}
+
+#[test]
+fn kinds_masters_and_what_lies_below() {
+    let lab = Lab::new(0);
+    let ns = &lab.node;
+    ns.ip("link add br0 type bridge");
+    ns.ip("link add va type veth peer name vb");
+    ns.ip("link set va master br0");
+    ns.ip("link add vx type vxlan id 7 dev va dstport 4789");
+    ns.ip("link add mv link vb type macvlan");
+    ns.ip("tuntap add t0 mode tun");
+    let survey = lab.survey();
+    let id = ns.id();
+    let kind = |name: &str| link(&survey, id, name).kind.clone();
+    let kinds = ["br0", "va", "vx", "mv", "t0", "lo"].map(kind);
+    assert_eq!(kinds, ["bridge", "veth", "vxlan", "macvlan", "tun", ""]);
+    assert_eq!(
+        link(&survey, id, "va").master,
+        Some(index(&survey, id, "br0"))
+    );
+    assert_eq!(
+        link(&survey, id, "va").peer,
+        Some((id, index(&survey, id, "vb")))
+    );
+    assert_eq!(
+        link(&survey, id, "mv").lower,
+        Some(index(&survey, id, "vb"))
+    );
+    assert_eq!(
+        link(&survey, id, "vx").lower,
+        None,
+        "vxlan tells it elsewhere"
+    );
+}
+
+/// Takes changes until a condition holds.
+async fn until(
+    watch: &mut Watch,
+    survey: &mut Survey,
+    what: &str,
+    holds: impl Fn(&Survey) -> bool,
+) {
+    let wait = async {
+        while !holds(survey) {
+            let changed = watch.changed().await.unwrap();
+            survey.refresh(&changed).unwrap();
+        }
+    };
+    tokio::time::timeout(DEADLINE, wait).await.expect(what);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_comes_and_goes_is_heard_of() {
+    let roots = Roots::default();
+    let lab = Lab::new(1);
+    let mut watch = Watch::start(&roots, &lab.node()).unwrap();
+    assert!(watch.hears_all());
+    let mut survey = Survey::take(&roots, &lab.node(), Scope::All).unwrap();
+    let node = lab.node.id();
+
+    let late = TestNetns::new("late");
+    let id = late.id();
+    until(&mut watch, &mut survey, "a new name", |s| {
+        s.inventory().name(id).is_some()
+    })
+    .await;
+
+    late.tie("eth0", &lab.node, "veth-late");
+    late.ip("addr add 10.88.0.2/24 dev eth0");
+    let owned = |s: &Survey| s.inventory().owns(id, "10.88.0.2".parse().unwrap());
+    until(&mut watch, &mut survey, "an address in it", owned).await;
+    let peer = link(&survey, node, "veth-late").peer;
+    assert_eq!(peer, Some((id, index(&survey, id, "eth0"))));
+
+    late.ip("route add default via 10.88.0.1");
+    let routed = |s: &Survey| {
+        s.inventory().namespaces[&id]
+            .routes
+            .iter()
+            .any(|r| r.via.is_some())
+    };
+    until(&mut watch, &mut survey, "its route", routed).await;
+
+    drop(late);
+    let forgotten = |s: &Survey| !s.inventory().namespaces.contains_key(&id);
+    until(&mut watch, &mut survey, "its end", forgotten).await;
+    let veth_gone = |s: &Survey| {
+        let links = &s.inventory().namespaces[&node].links;
+        !links.values().any(|l| l.name == "veth-late")
+    };
+    until(
+        &mut watch,
+        &mut survey,
+        "the veth's end: nothing holds the namespace",
+        veth_gone,
+    )
+    .await;
+}
+
+#[test]
+fn a_namespace_that_only_a_process_holds_is_learned_on_demand() {
+    let lab = Lab::new(0);
+    let mut survey = Survey::take(&Roots::default(), &lab.node(), Scope::All).unwrap();
+    let mut child = std::process::Command::new("unshare")
+        .args(["--net", "sh", "-c", "echo ready; exec sleep 60"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    let out = child.stdout.as_mut().unwrap();
+    std::io::Read::read_exact(out, &mut ready).unwrap();
+    let pid = child.id();
+    let id = Netns::at(Path::new(&format!("/proc/{pid}/ns/net")))
+        .unwrap()
+        .id;
+    survey.searched = None;
+    let delta = survey.learn(&BTreeSet::from([id])).unwrap();
+    let name = survey.inventory().name(id).map(str::to_owned);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(delta.added.contains(&id), "{delta:?}");
+    let names = [format!("sleep[{pid}]"), format!("sh[{pid}]")];
+    assert!(name.as_ref().is_some_and(|n| names.contains(n)), "{name:?}");
+    assert_eq!(
+        survey.learn(&BTreeSet::from([id])).unwrap(),
+        Delta::default()
+    );
+}
+
+/// Prints how long a first look at a full node takes: `cargo test -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement, not a check"]
+fn measure_a_node_with_110_pods() {
+    let lab = Lab::new(110);
+    let mut times: Vec<Duration> = (0..7)
+        .map(|_| {
+            let start = Instant::now();
+            let survey = Survey::take(&Roots::default(), &lab.node(), Scope::All).unwrap();
+            assert!(survey.inventory().namespaces.len() >= 111);
+            start.elapsed()
+        })
+        .collect();
+    times.sort();
+    println!(
+        "first look at 110 pods: median {:?}, all {times:?}",
+        times[3]
+    );
+}
