@@ -2,6 +2,7 @@
 
 use super::Roots;
 use caps::{CapSet, Capability};
+use std::path::Path;
 
 /// The host's name as the kernel has it.
 pub(crate) fn hostname() -> String {
@@ -84,20 +85,32 @@ pub(crate) struct MissingCapability {
     pub(crate) must: bool,
 }
 
+/// Before 5.11 the kernel counts maps as locked memory, which has a limit.
+const MEMLOCK: Need = Need {
+    capability: Capability::CAP_SYS_RESOURCE,
+    effect: "lift the limit on locked memory (kernels before 5.11)",
+    must: true,
+};
+
 /// The capabilities that are missing from the effective set. CAP_SYS_ADMIN includes CAP_BPF and
 /// CAP_PERFMON, as in the kernel.
 pub(crate) fn missing_capabilities() -> Vec<MissingCapability> {
     let held = caps::read(None, CapSet::Effective).unwrap_or_default();
-    missing(|capability| held.contains(&capability))
+    missing(kernel_version(&kernel_release()), |c| held.contains(&c))
 }
 
-fn missing(held: impl Fn(Capability) -> bool) -> Vec<MissingCapability> {
+fn missing(
+    kernel: Option<(u32, u32)>,
+    held: impl Fn(Capability) -> bool,
+) -> Vec<MissingCapability> {
     let included = |c| {
         matches!(c, Capability::CAP_BPF | Capability::CAP_PERFMON)
             && held(Capability::CAP_SYS_ADMIN)
     };
+    let old = kernel.is_some_and(|version| version < (5, 11));
     NEEDS
         .iter()
+        .chain(old.then_some(&MEMLOCK))
         .filter(|need| !held(need.capability) && !included(need.capability))
         .map(|need| MissingCapability {
             name: need.capability.to_string(),
@@ -153,7 +166,16 @@ fn parse_lockdown(text: &str) -> Lockdown {
 
 /// Whether the kernel describes its types (BTF), without which nothing can be traced.
 pub(crate) fn has_btf() -> bool {
-    std::path::Path::new("/sys/kernel/btf/vmlinux").exists()
+    Path::new("/sys/kernel/btf/vmlinux").exists()
+}
+
+/// Whether this process sees the host's processes, not only a container's: without, pods cannot
+/// be found by their processes (`hostPID: true`, or `kubectl debug node/…`).
+pub(crate) fn sees_host_processes(roots: &Roots) -> bool {
+    /// The first process namespace has this number on every kernel.
+    const INITIAL: &str = "pid:[4026531836]";
+    std::fs::read_link(roots.proc().join("self/ns/pid"))
+        .is_ok_and(|link| link == Path::new(INITIAL))
 }
 
 /// Lifts the limit on locked memory, by which kernels before 5.11 count maps. Where the limit
@@ -183,15 +205,19 @@ mod tests {
 
     #[test]
     fn missing_capabilities_are_named_with_what_they_are_for() {
-        let all = missing(|_| false);
+        let new = Some((6, 1));
+        let all = missing(new, |_| false);
         assert_eq!(all.len(), NEEDS.len());
+        let old = missing(Some((5, 10)), |c| c != Capability::CAP_SYS_RESOURCE);
+        assert_eq!(old.len(), 1);
+        assert_eq!(old[0].name, "CAP_SYS_RESOURCE");
         assert_eq!(
             capability_error(&all[1..2]).unwrap(),
             "cannot trace without CAP_PERFMON (to attach to tracepoints and read kernel memory); \
              run as root, or give the container securityContext.privileged or these capabilities"
         );
-        assert_eq!(missing(|_| true), []);
-        let admin = missing(|c| c == Capability::CAP_SYS_ADMIN);
+        assert_eq!(missing(new, |_| true), []);
+        let admin = missing(new, |c| c == Capability::CAP_SYS_ADMIN);
         let names: Vec<&str> = admin.iter().map(|m| m.name.as_str()).collect();
         assert_eq!(
             names,

@@ -67,7 +67,10 @@ impl Rtnetlink {
         let mut answers = Vec::new();
         loop {
             self.buffer.clear();
-            self.socket.recv(&mut self.buffer, 0)?;
+            match self.socket.recv(&mut self.buffer, 0) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                received => received?,
+            };
             let done = read(&self.buffer, self.sequence, &mut answers)?;
             if done || (!whole_dump && !answers.is_empty()) || answers.len() >= ANSWERS {
                 return Ok(answers);
@@ -111,6 +114,9 @@ fn read(
             continue;
         }
         match message.payload {
+            NetlinkPayload::Done(done) if done.code < 0 => {
+                return Err(io::Error::from_raw_os_error(-done.code));
+            }
             NetlinkPayload::Done(_) => return Ok(true),
             NetlinkPayload::Error(e) if e.code.is_some() => return Err(e.to_io()),
             NetlinkPayload::Error(_) => return Ok(true),

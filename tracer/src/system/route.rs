@@ -138,3 +138,40 @@ fn device_name(index: u32) -> Option<String> {
     );
     rustix::net::netdevice::index_to_name(&socket.ok()?, index).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::testing::TestNetns;
+
+    #[test]
+    fn routes_are_told_as_ip_route_tells_them() {
+        let here = TestNetns::new("route");
+        let there = TestNetns::new("route-peer");
+        here.tie("eth0", &there, "eth0");
+        here.ip("link set lo up");
+        here.ip("addr add 10.66.0.2/24 dev eth0");
+        here.ip("addr add fd66::2/64 dev eth0 nodad");
+        here.ip("route add default via 10.66.0.1");
+        here.ip("route add blackhole 10.1.0.0/16");
+        here.ip("route add prohibit 10.2.0.0/16");
+        here.ip("route add unreachable 10.3.0.0/16");
+        here.ip("route add 10.4.0.0/16 via inet6 fd66::1 dev eth0");
+        let path = format!("/run/netns/{}", here.0);
+        let netns = Netns::at(std::path::Path::new(&path)).unwrap();
+        let told = |to: &str| route_get(&netns, to.parse().unwrap()).unwrap().to_string();
+        for (to, expected) in [
+            ("10.20.30.40", "via 10.66.0.1 dev eth0 src 10.66.0.2"),
+            ("10.66.0.9", "dev eth0 src 10.66.0.2"),
+            ("10.66.0.2", "local dev lo src 10.66.0.2"),
+            ("10.1.2.3", "blackhole"),
+            ("10.2.2.3", "prohibited"),
+            ("10.3.2.3", "unreachable"),
+            ("10.4.2.3", "via fd66::1 dev eth0 src 10.66.0.2"),
+            ("fd66::9", "dev eth0 src fd66::2"),
+            ("fd50::20", "no route"),
+        ] {
+            assert_eq!(told(to), expected, "{to}");
+        }
+    }
+}

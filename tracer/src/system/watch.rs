@@ -18,6 +18,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
 
 /// Changes come in bursts (a pod's start is some thirty messages): they are told together.
 const GATHER: Duration = Duration::from_millis(20);
@@ -40,8 +41,10 @@ const GROUPS: [libc::c_uint; 6] = [
 /// What changed since the last time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changed {
-    /// Namespaces came or went, as far as mounts and numbers tell.
-    pub(crate) namespaces: bool,
+    /// Something was mounted or unmounted, a namespace perhaps.
+    pub(crate) mounts: bool,
+    /// The node gave a number to a namespace, or took one back.
+    pub(crate) numbers: bool,
     /// Where devices, addresses or routes changed: the node's number for the namespace, `None`
     /// for the node's own.
     pub(crate) nsids: BTreeSet<Option<i32>>,
@@ -55,6 +58,8 @@ pub(crate) struct Watch {
     rtnetlink: Option<AsyncFd<Socket>>,
     mounts: Vec<AsyncFd<File>>,
     hears_all: bool,
+    /// When the burst that is being gathered will be told.
+    due: Option<Instant>,
 }
 
 impl Watch {
@@ -77,6 +82,7 @@ impl Watch {
             rtnetlink: Some(register(socket, Interest::READABLE).map_err(fail)?),
             mounts,
             hears_all,
+            due: None,
         })
     }
 
@@ -90,20 +96,24 @@ impl Watch {
         self.rtnetlink = None;
     }
 
-    /// Waits for changes and gathers those that come together. Nothing is lost when the future
-    /// is dropped before it is done, except that the wait begins anew.
+    /// Waits for changes and gathers those that come together. Nothing is lost or delayed when
+    /// the future is dropped before it is done and called again.
     ///
     /// # Errors
     /// When the kernel ends one of the ears.
     pub(crate) async fn changed(&mut self) -> Result<Changed, SystemError> {
         let fail = |e| SystemError::os("hear changes of", "devices and namespaces", e);
-        tokio::select! {
-            ready = readable(self.rtnetlink.as_ref()) => ready.map_err(fail)?,
-            ready = any_mounts(&self.mounts) => ready.map_err(fail)?,
+        if self.due.is_none() {
+            tokio::select! {
+                ready = readable(self.rtnetlink.as_ref()) => ready.map_err(fail)?,
+                ready = any_mounts(&self.mounts) => ready.map_err(fail)?,
+            }
         }
-        tokio::time::sleep(GATHER).await;
+        let due = *self.due.get_or_insert_with(|| Instant::now() + GATHER);
+        tokio::time::sleep_until(due).await;
+        self.due = None;
         let mut changed = Changed {
-            namespaces: self.mounts_changed(),
+            mounts: self.mounts_changed(),
             ..Changed::default()
         };
         if let Some(socket) = &self.rtnetlink {
@@ -207,7 +217,7 @@ fn note(datagram: &[u8], nsid: Option<i32>, changed: &mut Changed) {
     for message in messages(datagram) {
         let kind = NetlinkBuffer::new_checked(message).map_or(0, |m| m.message_type());
         if matches!(kind, libc::RTM_NEWNSID | libc::RTM_DELNSID) {
-            changed.namespaces = true;
+            changed.numbers = true;
         } else {
             changed.nsids.insert(nsid);
         }

@@ -20,20 +20,35 @@ pub(crate) struct Found {
     pub(crate) mounts: Vec<u64>,
 }
 
+impl Found {
+    /// A namespace that neither a mount nor a readable process shows.
+    pub(crate) fn bare(netns: &Netns) -> Self {
+        Self {
+            netns: netns.clone(),
+            name: None,
+            pids: Vec::new(),
+            mounts: Vec::new(),
+        }
+    }
+}
+
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Discovery {
     /// Every namespace.
     pub(crate) found: BTreeMap<NetnsId, Found>,
+    /// The mounts that lead to them.
+    mounts: Vec<NsMount>,
     /// Processes that could not be read, whose namespaces may be missing here.
     pub(crate) unreadable: usize,
 }
 
 /// Finds all network namespaces: mounted ones, and those that only processes hold.
 pub(crate) fn discover(roots: &Roots) -> Discovery {
+    let all = all_mounts(roots);
     let mut mounts: BTreeMap<NetnsId, Vec<NsMount>> = BTreeMap::new();
-    for mount in all_mounts(roots) {
-        mounts.entry(mount.id).or_default().push(mount);
+    for mount in &all {
+        mounts.entry(mount.id).or_default().push(mount.clone());
     }
     let mut inhabited = processes::scan(roots);
     let ids: BTreeSet<NetnsId> = mounts
@@ -51,8 +66,14 @@ pub(crate) fn discover(roots: &Roots) -> Discovery {
         .collect();
     Discovery {
         found,
+        mounts: all,
         unreadable: inhabited.unreadable,
     }
+}
+
+/// Whether other namespaces are mounted than at a discovery: far cheaper than another one.
+pub(crate) fn has_other_mounts(roots: &Roots, than: &Discovery) -> bool {
+    all_mounts(roots) != than.mounts
 }
 
 fn found(roots: &Roots, id: NetnsId, mut mounts: Vec<NsMount>, pids: Vec<u32>) -> Found {

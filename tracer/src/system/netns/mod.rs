@@ -6,13 +6,14 @@ mod processes;
 mod resolve;
 mod visit;
 
-pub(crate) use discover::{Discovery, Found, discover, foreign_init};
+pub(crate) use discover::{Discovery, Found, discover, foreign_init, has_other_mounts};
 pub(crate) use processes::{Process, cgroup, pids, process};
-pub(crate) use resolve::{near, resolve};
+pub(crate) use resolve::{near, resolve, resolve_all};
 pub(crate) use visit::{enter, on_visitor, visit};
 
 use super::{Roots, SystemError};
 use rustix::fs::{Mode, OFlags};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tracer_core::event::NetnsId;
@@ -48,12 +49,21 @@ impl Netns {
     /// # Errors
     /// When the file cannot be opened or is not a network namespace.
     pub(crate) fn at(path: &Path) -> Result<Self, SystemError> {
-        let id = identify(&open(path)?).ok_or_else(|| SystemError::Unknown {
+        let unknown = |why: String| SystemError::Unknown {
             kind: "network namespace",
             given: path.display().to_string(),
-            why: "is not a network namespace; accepted: NAME, PID or the path of one, \
-                  such as /run/netns/NAME or /proc/PID/ns/net"
-                .into(),
+            why,
+        };
+        let fd = open(path).map_err(|e| match e.kind() {
+            ErrorKind::PermissionDenied => SystemError::os("open", path.display(), e),
+            _ => unknown(format!("cannot be opened: {e}")),
+        })?;
+        let id = identify(&fd).ok_or_else(|| {
+            unknown(
+                "is not a network namespace; accepted: NAME, PID or the path of one, \
+                 such as /run/netns/NAME or /proc/PID/ns/net"
+                    .into(),
+            )
         })?;
         Ok(Self::new(id, vec![path.into()]))
     }
@@ -80,10 +90,9 @@ impl std::fmt::Display for Netns {
     }
 }
 
-fn open(path: &Path) -> Result<OwnedFd, SystemError> {
+fn open(path: &Path) -> std::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    rustix::fs::open(path, flags, Mode::empty())
-        .map_err(|e| SystemError::os("open network namespace", path.display(), e))
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
 /// The inode number, if this is a network namespace at all.

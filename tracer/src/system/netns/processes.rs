@@ -32,6 +32,9 @@ pub(crate) struct Process {
 /// Reads which namespace each process is in.
 pub(super) fn scan(roots: &Roots) -> Inhabited {
     let mut out = Inhabited::default();
+    if !roots.of(1, "").exists() {
+        out.unreadable += 1; // hidepid: processes of others are not even listed
+    }
     for pid in pids(roots) {
         match std::fs::read_link(roots.of(pid, "ns/net")) {
             Ok(link) => {

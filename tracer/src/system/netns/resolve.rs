@@ -2,6 +2,7 @@
 
 use super::{Discovery, Found, Netns};
 use crate::system::{Roots, SystemError};
+use std::collections::BTreeSet;
 use std::path::Path;
 use tracer_core::event::NetnsId;
 
@@ -33,6 +34,21 @@ pub(crate) fn resolve(roots: &Roots, known: &Discovery, given: &str) -> Result<N
         Ok(pid) => of_process(roots, pid, given),
         Err(_) => Err(unknown(given, no_such(known, given))),
     }
+}
+
+/// Finds several namespaces, written with commas between.
+///
+/// # Errors
+/// As [`resolve`], for the first that is not found.
+pub(crate) fn resolve_all(
+    roots: &Roots,
+    known: &Discovery,
+    given: &str,
+) -> Result<BTreeSet<NetnsId>, SystemError> {
+    given
+        .split(',')
+        .map(|one| resolve(roots, known, one.trim()).map(|netns| netns.id))
+        .collect()
 }
 
 fn is_named(found: &Found, given: &str) -> bool {
@@ -98,7 +114,9 @@ fn distance(given: &str, name: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::near;
+    use super::*;
+    use crate::system::netns::discover;
+    use crate::system::testing::{Folder, TestNetns};
 
     #[test]
     fn near_names_are_few_and_the_nearest_first() {
@@ -112,5 +130,64 @@ mod tests {
             near("x", ["\u{1b}[2J"].into_iter()),
             "; there are: \\u{1b}[2J"
         );
+    }
+
+    #[test]
+    fn names_paths_pids_and_inodes_lead_to_the_same() {
+        let roots = Roots::default();
+        let made = TestNetns::new("resolve");
+        let id = made.id();
+        let known = discover(&roots);
+        for given in [
+            made.0.clone(),
+            format!("/run/netns/{}", made.0),
+            format!("/var/run/netns/{}", made.0),
+            format!("net:[{}]", id.0),
+            id.0.to_string(),
+        ] {
+            let netns = resolve(&roots, &known, &given).expect(&given);
+            assert_eq!(netns.id, id, "{given}");
+            netns.open().unwrap();
+        }
+        let own = Netns::own(&roots).unwrap().id;
+        let pid = std::process::id().to_string();
+        assert_eq!(resolve(&roots, &known, &pid).unwrap().id, own);
+        let both = resolve_all(&roots, &known, &format!("{}, {pid}", made.0)).unwrap();
+        assert_eq!(both, BTreeSet::from([id, own]));
+    }
+
+    #[test]
+    fn what_is_no_namespace_is_told_in_one_line() {
+        let roots = Roots::default();
+        let made = TestNetns::new("blue");
+        let folder = Folder::new("resolve");
+        folder.write("file", "");
+        let mut known = discover(&roots);
+        known.found.retain(|id, _| *id == made.id());
+        let file = folder.path().join("file").display().to_string();
+        let cases = [
+            ("nowhere", format!("network namespace \"nowhere\" does not exist; there are: {}; accepted: NAME, PID or PATH", made.0)),
+            ("", format!("network namespace \"\" does not exist; there are: {}; accepted: NAME, PID or PATH", made.0)),
+            ("4194303", "network namespace \"4194303\" is neither a name nor a running process".into()),
+            ("net:[7]", "network namespace \"net:[7]\" is not here (any more)".into()),
+            ("/proc/self/ns/mnt", "network namespace \"/proc/self/ns/mnt\" is not a network namespace; accepted: NAME, PID or the path of one, such as /run/netns/NAME or /proc/PID/ns/net".into()),
+            (file.as_str(), format!("network namespace \"{file}\" is not a network namespace; accepted: NAME, PID or the path of one, such as /run/netns/NAME or /proc/PID/ns/net")),
+            ("/nope", "network namespace \"/nope\" cannot be opened: No such file or directory (os error 2)".into()),
+        ];
+        for (given, expected) in cases {
+            let error = resolve(&roots, &known, given).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+            assert!(error.is_usage(), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_that_went_away_is_not_taken_for_another() {
+        let roots = Roots::default();
+        let made = TestNetns::new("gone");
+        let netns = resolve(&roots, &discover(&roots), &made.0).unwrap();
+        drop(made);
+        let error = netns.open().unwrap_err();
+        assert!(matches!(error, SystemError::Vanished(_)), "{error}");
     }
 }

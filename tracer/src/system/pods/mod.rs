@@ -6,19 +6,23 @@ mod cgroup_ids;
 mod hostname;
 mod logs;
 mod resolve;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use cgroup::{Container, parse_cgroup};
 pub(crate) use cgroup_ids::CgroupPaths;
-pub(crate) use resolve::resolve_pod;
+pub(crate) use resolve::{resolve_origin, resolve_pod};
 
 use super::Roots;
 use super::netns::cgroup;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of pods by uid, as far as they were needed.
 #[derive(Debug, Default)]
 pub(crate) struct PodNames {
     by_uid: BTreeMap<String, String>,
+    /// Uids without a log folder, not looked for again until [`Self::retry`].
+    unknown: BTreeSet<String>,
 }
 
 impl PodNames {
@@ -36,9 +40,17 @@ impl PodNames {
         self.of_uid(roots, &uid)
     }
 
+    /// Looks again for the pods that had no log folder.
+    pub(crate) fn retry(&mut self) {
+        self.unknown.clear();
+    }
+
     fn of_uid(&mut self, roots: &Roots, uid: &str) -> Option<String> {
-        if !self.by_uid.contains_key(uid) {
+        if !self.by_uid.contains_key(uid) && !self.unknown.contains(uid) {
             self.by_uid = logs::pods(roots);
+            if !self.by_uid.contains_key(uid) {
+                self.unknown.insert(uid.to_owned());
+            }
         }
         self.by_uid.get(uid).cloned()
     }

@@ -1,7 +1,7 @@
 //! `--pod [NS/]NAME`.
 
 use super::PodNames;
-use crate::system::netns::{Netns, near, pids};
+use crate::system::netns::{Netns, near, pids, resolve};
 use crate::system::{Roots, Survey, SystemError};
 use tracer_core::event::NetnsId;
 
@@ -33,6 +33,29 @@ pub(crate) fn resolve_pod(
             let why = format!("is ambiguous; which of {}?", names.join(", "));
             Err(unknown(given, why))
         }
+    }
+}
+
+/// `--from NETNS|POD`: a namespace as `--netns` takes it, or a pod as `--pod` does.
+///
+/// # Errors
+/// One line, about both readings where neither leads anywhere.
+pub(crate) fn resolve_origin(
+    roots: &Roots,
+    survey: &Survey,
+    given: &str,
+) -> Result<Netns, SystemError> {
+    let as_netns = match resolve(roots, survey.discovery(), given) {
+        Ok(netns) => return Ok(netns),
+        Err(e) => e,
+    };
+    match resolve_pod(roots, survey, given) {
+        Err(SystemError::Unknown { why, .. }) if as_netns.is_usage() => Err(SystemError::Unknown {
+            kind: "network namespace or pod",
+            given: given.into(),
+            why: format!("is not known: {as_netns}; as a pod it {why}"),
+        }),
+        found => found,
     }
 }
 

@@ -2,17 +2,15 @@
 //! a raw one.
 
 use super::PAYLOAD;
-use super::socket::{begin, family};
-use rustix::net::{
-    RecvFlags, SendFlags, SocketFlags, SocketType, getsockname, ipproto, recv, send, socket_with,
-};
+use super::socket::socket;
+use rustix::net::{SendFlags, SocketType, getsockname, ipproto, send};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 const SEQUENCE: u16 = 1;
 
-/// An echo request that was sent.
+/// An echo request.
 pub(super) struct Echo {
     to: IpAddr,
     id: u16,
@@ -20,24 +18,29 @@ pub(super) struct Echo {
 }
 
 impl Echo {
-    /// Sends it from the thread's namespace.
-    pub(super) fn send(to: IpAddr) -> io::Result<(OwnedFd, Self)> {
-        let (fd, raw) = match open(to, SocketType::DGRAM) {
+    /// Makes the socket in the thread's namespace.
+    pub(super) fn open(to: IpAddr) -> io::Result<(Self, OwnedFd)> {
+        let protocol = match to {
+            IpAddr::V4(_) => ipproto::ICMP,
+            IpAddr::V6(_) => ipproto::ICMPV6,
+        };
+        let open = |kind| socket(SocketAddr::new(to, 0), kind, Some(protocol));
+        let (fd, raw) = match open(SocketType::DGRAM) {
             Ok(fd) => (fd, false),
-            Err(_) => (open(to, SocketType::RAW)?, true),
+            Err(_) => (open(SocketType::RAW)?, true),
         };
-        begin(&fd, SocketAddr::new(to, 0))?;
-        let id = match raw {
-            true => u16::try_from(std::process::id() & 0xffff).unwrap_or(1),
-            false => 0,
-        };
-        send(&fd, &message(to, id), SendFlags::NOSIGNAL)?;
-        // A ping socket's id is chosen by the kernel, and its port tells it.
-        let chosen = getsockname(&fd)
-            .ok()
-            .and_then(|a| SocketAddr::try_from(a).ok());
-        let id = chosen.filter(|_| !raw).map_or(id, |a| a.port());
-        Ok((fd, Self { to, id, raw }))
+        let id = u16::try_from(std::process::id() & 0xffff).unwrap_or(1);
+        Ok((Self { to, id, raw }, fd))
+    }
+
+    /// Sends it on the connected socket.
+    pub(super) fn send(&mut self, fd: &OwnedFd) -> io::Result<()> {
+        send(fd, &message(self.to, self.id), SendFlags::NOSIGNAL)?;
+        // The kernel chooses a ping socket's id itself, and tells it as the port.
+        if !self.raw {
+            self.id = SocketAddr::try_from(getsockname(fd)?)?.port();
+        }
+        Ok(())
     }
 
     /// The echo id on the wire.
@@ -45,31 +48,10 @@ impl Echo {
         self.id
     }
 
-    /// Takes one message; whether it is the reply to this request.
-    pub(super) fn is_answered(&self, fd: &OwnedFd) -> io::Result<bool> {
-        let mut buffer = [0_u8; 256];
-        let length = match recv(fd, &mut buffer, RecvFlags::empty()) {
-            Ok((length, _)) => length,
-            Err(rustix::io::Errno::AGAIN) => return Ok(false),
-            Err(e) => return Err(e.into()),
-        };
-        let with_header = self.raw && self.to.is_ipv4();
-        Ok(is_reply(&buffer[..length], self.to, self.id, with_header))
+    /// Whether a message that was received is the reply to this request.
+    pub(super) fn is_answer(&self, message: &[u8]) -> bool {
+        is_reply(message, self.to, self.id, self.raw && self.to.is_ipv4())
     }
-}
-
-fn open(to: IpAddr, kind: SocketType) -> io::Result<OwnedFd> {
-    let protocol = match to {
-        IpAddr::V4(_) => ipproto::ICMP,
-        IpAddr::V6(_) => ipproto::ICMPV6,
-    };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(socket_with(
-        family(SocketAddr::new(to, 0)),
-        kind,
-        flags,
-        Some(protocol),
-    )?)
 }
 
 /// Types of request and reply.

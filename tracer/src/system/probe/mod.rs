@@ -105,31 +105,18 @@ pub(crate) fn probe(netns: &Netns, request: &Request) -> Result<Answer, SystemEr
     visit(netns, || {
         let start = Instant::now();
         let deadline = start + request.timeout;
-        let probing = match Probing::open(request) {
-            Ok(probing) => probing,
-            Err(e) => return failed_to_open(request, e),
-        };
-        let outcome = probing.run(deadline);
+        let fail = |e| SystemError::os("send a probe to", request.to, e);
+        let mut probing = Probing::open(request).map_err(fail)?;
+        let outcome = probing.run(request.to, deadline);
         let took = start.elapsed();
         let from = probing.local();
         probing.finish();
         Ok(Answer {
-            outcome: judge(outcome).map_err(|e| SystemError::os("probe", request.to, e))?,
+            outcome: judge(outcome).map_err(fail)?,
             from,
             took,
         })
     })
-}
-
-fn failed_to_open(request: &Request, error: io::Error) -> Result<Answer, SystemError> {
-    match judge(Err(error)) {
-        Ok(outcome) => Ok(Answer {
-            outcome,
-            from: None,
-            took: Duration::ZERO,
-        }),
-        Err(e) => Err(SystemError::os("open a probe socket to", request.to, e)),
-    }
 }
 
 /// Tells the network's answers from our own failures.

@@ -3,9 +3,10 @@
 use super::icmp::Echo;
 use super::{Kind, PAYLOAD, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, connect, getsockname,
-    recv, send, shutdown, socket_with, sockopt,
+    AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, connect,
+    getsockname, recv, send, shutdown, socket_with, sockopt,
 };
 use std::io;
 use std::net::SocketAddr;
@@ -29,53 +30,38 @@ enum Sent {
 }
 
 impl Probing {
-    /// Makes the socket in the thread's namespace and starts the request.
+    /// Makes the socket, in the thread's namespace.
     pub(super) fn open(request: &Request) -> io::Result<Self> {
-        match request.kind {
-            Kind::Tcp => {
-                let fd = stream(request.to)?;
-                Ok(Self {
-                    fd,
-                    kind: Sent::Tcp,
-                })
-            }
-            Kind::Udp => {
-                let fd = connected(request.to, SocketType::DGRAM)?;
-                send(&fd, PAYLOAD, SendFlags::NOSIGNAL)?;
-                Ok(Self {
-                    fd,
-                    kind: Sent::Udp,
-                })
-            }
+        let (kind, fd) = match request.kind {
+            Kind::Tcp => (Sent::Tcp, socket(request.to, SocketType::STREAM, None)?),
+            Kind::Udp => (Sent::Udp, socket(request.to, SocketType::DGRAM, None)?),
             Kind::Icmp => {
-                let (fd, echo) = Echo::send(request.to.ip())?;
-                Ok(Self {
-                    fd,
-                    kind: Sent::Icmp(echo),
-                })
+                let (echo, fd) = Echo::open(request.to.ip())?;
+                (Sent::Icmp(echo), fd)
             }
-        }
+        };
+        Ok(Self { fd, kind })
     }
 
-    /// Waits for the answer; the network's errors come out as errors.
-    pub(super) fn run(&self, deadline: Instant) -> io::Result<()> {
-        match &self.kind {
+    /// Sends the request and waits for the answer; the network's errors come out as errors.
+    pub(super) fn run(&mut self, to: SocketAddr, deadline: Instant) -> io::Result<()> {
+        match connect(&self.fd, &to) {
+            Err(Errno::INPROGRESS) | Ok(()) => {}
+            Err(e) => return Err(e.into()),
+        }
+        match &mut self.kind {
             Sent::Tcp => {
                 wait(&self.fd, PollFlags::OUT, deadline)?;
                 Ok(sockopt::socket_error(&self.fd)??)
             }
             Sent::Udp => {
-                wait(&self.fd, PollFlags::IN, deadline)?;
-                let mut buffer = [0_u8; 16];
-                recv(&self.fd, &mut buffer, RecvFlags::TRUNC)?;
-                Ok(())
+                send(&self.fd, PAYLOAD, SendFlags::NOSIGNAL)?;
+                receive(&self.fd, deadline, |_| true)
             }
-            Sent::Icmp(echo) => loop {
-                wait(&self.fd, PollFlags::IN, deadline)?;
-                if echo.is_answered(&self.fd)? {
-                    return Ok(());
-                }
-            },
+            Sent::Icmp(echo) => {
+                echo.send(&self.fd)?;
+                receive(&self.fd, deadline, |message| echo.is_answer(message))
+            }
         }
     }
 
@@ -105,31 +91,30 @@ impl Probing {
     }
 }
 
-fn stream(to: SocketAddr) -> io::Result<OwnedFd> {
-    connected(to, SocketType::STREAM)
-}
-
-/// A socket that is connected, or on its way there.
-pub(super) fn connected(to: SocketAddr, kind: SocketType) -> io::Result<OwnedFd> {
+/// A socket of the thread's namespace for a destination.
+pub(super) fn socket(
+    to: SocketAddr,
+    kind: SocketType,
+    protocol: Option<Protocol>,
+) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let fd = socket_with(family(to), kind, flags, None)?;
-    begin(&fd, to)?;
-    Ok(fd)
-}
-
-/// Connects; being on the way is no error.
-pub(super) fn begin(fd: &OwnedFd, to: SocketAddr) -> io::Result<()> {
-    match connect(fd, &to) {
-        Err(rustix::io::Errno::INPROGRESS) => Ok(()),
-        other => Ok(other?),
-    }
-}
-
-/// The address family of a destination.
-pub(super) fn family(to: SocketAddr) -> AddressFamily {
-    match to {
+    let family = match to {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    Ok(socket_with(family, kind, flags, protocol)?)
+}
+
+/// Receives until a message is the one waited for.
+fn receive(fd: &OwnedFd, deadline: Instant, is_answer: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+    let mut buffer = [0_u8; 256];
+    loop {
+        wait(fd, PollFlags::IN, deadline)?;
+        match recv(fd, &mut buffer, RecvFlags::empty()) {
+            Ok((length, _)) if is_answer(&buffer[..length]) => return Ok(()),
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
     }
 }
 
@@ -141,7 +126,7 @@ fn wait(fd: &OwnedFd, what: PollFlags, deadline: Instant) -> io::Result<()> {
         match poll(&mut [PollFd::new(fd, what)], Some(&left)) {
             Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
             Ok(_) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             Err(e) => return Err(e.into()),
         }
     }

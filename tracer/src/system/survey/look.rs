@@ -2,7 +2,7 @@
 
 use crate::system::SystemError;
 use crate::system::netlink::Rtnetlink;
-use crate::system::netns::{Found, Netns, enter};
+use crate::system::netns::{Netns, enter};
 use ipnet::IpNet;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
@@ -14,7 +14,7 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::thread::LinkNameSpaceType;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 use tracer_core::event::NetnsId;
@@ -60,24 +60,19 @@ impl Sight {
     }
 }
 
-/// Visits namespaces in turn; `None` for one that went away. The calling thread moves.
-///
-/// # Errors
-/// When the node's namespace cannot be entered or read; others are left out.
-pub(super) fn look_at(
-    targets: &[&Found],
-    node: &Netns,
-) -> Result<Vec<(NetnsId, Option<Sight>)>, SystemError> {
+/// Visits namespaces in turn; `None` for one that went away or may not be entered. The calling
+/// thread moves.
+pub(super) fn look_at(targets: &[&Netns]) -> Vec<(NetnsId, Option<Sight>)> {
     targets
         .iter()
-        .map(|found| {
-            let id = found.netns.id;
-            match look(&found.netns) {
-                Err(e) if id == node.id => Err(e),
-                sight => Ok((id, sight.ok())),
-            }
-        })
+        .map(|netns| (netns.id, look(netns).ok()))
         .collect()
+}
+
+/// Why a namespace that must be looked at could not be.
+pub(super) fn why_not(netns: &Netns) -> SystemError {
+    let again = crate::system::netns::on_visitor(|| look(netns).err());
+    again.unwrap_or_else(|| SystemError::Vanished(netns.to_string()))
 }
 
 fn look(netns: &Netns) -> Result<Sight, SystemError> {
@@ -105,8 +100,13 @@ fn read() -> std::io::Result<Sight> {
         // A kernel without IPv6 refuses the second question: then there are no such routes.
         let answers = socket.dump(RouteNetlinkMessage::GetRoute(main_table(family)));
         for answer in answers.unwrap_or_default() {
-            if let RouteNetlinkMessage::NewRoute(message) = answer {
-                sight.add_routes(&message);
+            match answer {
+                RouteNetlinkMessage::NewRoute(message)
+                    if message.header.address_family == family =>
+                {
+                    sight.add_routes(&message);
+                }
+                _ => {}
             }
         }
     }
@@ -243,30 +243,27 @@ pub(in crate::system) fn ip(addr: &RouteAddress) -> Option<IpAddr> {
 
 /// Which numbers a namespace has for others; `None` when it went away. The calling thread moves.
 /// Asking assigns nothing: a namespace without a number stays without.
-pub(super) fn nsids(
-    at: &Found,
-    about: &BTreeSet<NetnsId>,
-    all: &BTreeMap<NetnsId, Found>,
-) -> Option<BTreeMap<i32, NetnsId>> {
-    enter(at.netns.open().ok()?, LinkNameSpaceType::Network, &at.netns).ok()?;
+pub(super) fn numbers(at: &Netns, about: &[&Netns]) -> Option<BTreeMap<i32, NetnsId>> {
+    enter(at.open().ok()?, LinkNameSpaceType::Network, at).ok()?;
     let mut socket = Rtnetlink::open().ok()?;
-    let ids = about.iter().filter_map(|id| {
-        let fd = all.get(id)?.netns.open().ok()?;
-        Some((nsid(&mut socket, u32::try_from(fd.as_raw_fd()).ok()?)?, *id))
+    let numbers = about.iter().filter_map(|other| {
+        let open = other.open().ok()?;
+        let fd = u32::try_from(open.as_raw_fd()).ok()?;
+        Some((number(&mut socket, fd)?, other.id))
     });
-    Some(ids.collect())
+    Some(numbers.collect())
 }
 
-fn nsid(socket: &mut Rtnetlink, fd: u32) -> Option<i32> {
+fn number(socket: &mut Rtnetlink, fd: u32) -> Option<i32> {
     let mut question = NsidMessage::default();
     question.attributes.push(NsidAttribute::Fd(fd));
     let answer = socket.get(RouteNetlinkMessage::GetNsId(question)).ok()??;
     let RouteNetlinkMessage::NewNsId(message) = answer else {
         return None;
     };
-    let id = message.attributes.iter().find_map(|a| match a {
+    let number = message.attributes.iter().find_map(|a| match a {
         NsidAttribute::Id(id) => Some(*id),
         _ => None,
     });
-    id.filter(|id| *id >= 0)
+    number.filter(|number| *number >= 0)
 }

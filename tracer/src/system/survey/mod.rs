@@ -1,12 +1,16 @@
 //! The inventory of this machine, taken once and kept up to date by short visits.
 
+mod delta;
 mod look;
 mod names;
 mod peers;
 #[cfg(test)]
 mod tests;
 
-use super::netns::{Discovery, Found, Netns, discover, on_visitor};
+pub(crate) use delta::Delta;
+pub(super) use look::ip;
+
+use super::netns::{Discovery, Found, Netns, discover, has_other_mounts, on_visitor};
 use super::pods::PodNames;
 use super::{Changed, Roots, SystemError};
 use look::Sight;
@@ -15,10 +19,9 @@ use std::time::{Duration, Instant};
 use tracer_core::event::NetnsId;
 use tracer_core::inventory::{Inventory, Namespace};
 
-pub(super) use look::ip;
-
-/// Looking for unknown namespaces reads every process: not more often than this.
-const SEARCH_PAUSE: Duration = Duration::from_millis(100);
+/// Looking for a namespace that an event named reads every process: one that was looked for in
+/// vain is not looked for again before this.
+const MISS_PAUSE: Duration = Duration::from_secs(2);
 
 /// Which namespaces are looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,46 +33,31 @@ pub(crate) enum Scope {
     Only(BTreeSet<NetnsId>),
 }
 
-/// What a refresh found changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Delta {
-    /// Namespaces that are new, or new under an old inode number.
-    pub(crate) added: BTreeSet<NetnsId>,
-    /// Namespaces whose devices, addresses, routes or names changed.
-    pub(crate) updated: BTreeSet<NetnsId>,
-    /// Namespaces that are gone.
-    pub(crate) removed: BTreeSet<NetnsId>,
-}
-
-impl Delta {
-    /// Whether nothing changed.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.updated.is_empty() && self.removed.is_empty()
-    }
-}
-
-/// The inventory and what is needed to keep it true.
+/// The inventory and what is needed to keep it true. Its methods block for milliseconds.
 #[derive(Debug)]
 pub(crate) struct Survey {
     roots: Roots,
     node: Netns,
     scope: Scope,
+    /// Every namespace, in scope or not.
     discovery: Discovery,
-    /// What each namespace showed at the last visit.
+    /// What each namespace in scope showed at the last visit.
     sights: BTreeMap<NetnsId, Sight>,
-    /// Which namespace an id means: by the namespace that uses it, then by id.
+    /// What the namespaces call each other.
     nsids: peers::Nsids,
+    /// Numbers of the node's that mean no namespace that can be found.
+    strangers: BTreeSet<i32>,
     pods: PodNames,
     names: BTreeMap<NetnsId, names::Names>,
     inventory: Inventory,
-    searched: Option<Instant>,
+    missed: BTreeMap<NetnsId, Instant>,
 }
 
 impl Survey {
     /// Looks at every namespace in scope once. Namespaces that vanish meanwhile are left out.
     ///
     /// # Errors
-    /// When the node's own namespace cannot be entered.
+    /// When the node's own namespace cannot be entered or read.
     pub(crate) fn take(roots: &Roots, node: &Netns, scope: Scope) -> Result<Self, SystemError> {
         let mut survey = Self {
             roots: roots.clone(),
@@ -78,6 +66,7 @@ impl Survey {
             discovery: Discovery::default(),
             sights: BTreeMap::new(),
             nsids: peers::Nsids::default(),
+            strangers: BTreeSet::new(),
             pods: PodNames::default(),
             names: BTreeMap::new(),
             inventory: Inventory {
@@ -85,10 +74,13 @@ impl Survey {
                 node: Some(node.id),
                 ..Inventory::default()
             },
-            searched: None,
+            missed: BTreeMap::new(),
         };
-        survey.search(&BTreeSet::from([node.id]))?;
-        Ok(survey)
+        survey.search(BTreeSet::new());
+        match survey.sights.contains_key(&node.id) {
+            true => Ok(survey),
+            false => Err(look::why_not(node)),
+        }
     }
 
     /// The machine as it was at the last look.
@@ -96,7 +88,7 @@ impl Survey {
         &self.inventory
     }
 
-    /// What was found, to resolve names with.
+    /// What was found, to resolve names with: in scope or not.
     pub(crate) fn discovery(&self) -> &Discovery {
         &self.discovery
     }
@@ -107,54 +99,56 @@ impl Survey {
     }
 
     /// Brings the inventory up to date after a change was told.
-    ///
-    /// # Errors
-    /// When a namespace that exists cannot be entered.
-    pub(crate) fn refresh(&mut self, changed: &Changed) -> Result<Delta, SystemError> {
-        let mut stale: BTreeSet<NetnsId> = changed
-            .nsids
-            .iter()
-            .filter_map(|nsid| match nsid {
+    pub(crate) fn refresh(&mut self, changed: &Changed) -> Delta {
+        let mut stale = BTreeSet::new();
+        let mut strange = false;
+        for nsid in &changed.nsids {
+            let meaning = match nsid {
                 Some(nsid) => self.nsids.meaning(self.node.id, *nsid),
                 None => Some(self.node.id),
-            })
-            .collect();
+            };
+            strange |= meaning.is_none() && nsid.is_some_and(|n| self.strangers.insert(n));
+            stale.extend(meaning);
+        }
         if changed.lost {
             stale.extend(self.discovery.found.keys());
         }
-        let unknown_id = changed
-            .nsids
-            .iter()
-            .flatten()
-            .any(|nsid| self.nsids.meaning(self.node.id, *nsid).is_none());
-        if changed.namespaces || changed.lost || unknown_id {
-            return self.search(&stale);
+        if changed.numbers {
+            self.strangers.clear();
+            stale.extend(self.ask_numbers_again());
         }
-        self.look_again(&stale)
+        let mounts = changed.mounts && has_other_mounts(&self.roots, &self.discovery);
+        match mounts || changed.numbers || changed.lost || strange {
+            true => self.search(stale),
+            false => self.look_again(&stale, &BTreeSet::new()),
+        }
     }
 
-    /// Looks for namespaces that an event named but the inventory does not know, or knows without
-    /// a pod's or a process's name. Costs nothing when asked again too soon.
-    ///
-    /// # Errors
-    /// As [`Self::refresh`].
-    pub(crate) fn learn(&mut self, ids: &BTreeSet<NetnsId>) -> Result<Delta, SystemError> {
-        let lacking = ids.iter().any(|id| self.lacks(*id));
-        let recent = self.searched.is_some_and(|at| at.elapsed() < SEARCH_PAUSE);
-        if !lacking || recent {
-            return Ok(Delta::default());
+    /// Looks for namespaces that an event named and that the inventory does not know, or knows
+    /// without a process that could name them. Costs nothing for what is known, and for what
+    /// was looked for in vain a moment ago.
+    pub(crate) fn learn(&mut self, ids: &BTreeSet<NetnsId>) -> Delta {
+        let lacking = ids.iter().filter(|id| self.lacks(**id)).copied();
+        let lacking: Vec<NetnsId> = lacking.collect();
+        if lacking.is_empty() {
+            return Delta::default();
         }
-        self.search(&BTreeSet::new())
+        let delta = self.search(BTreeSet::new());
+        let now = Instant::now();
+        self.missed
+            .retain(|_, at| now.duration_since(*at) < MISS_PAUSE);
+        self.missed.extend(lacking.into_iter().map(|id| (id, now)));
+        delta
     }
 
     fn lacks(&self, id: NetnsId) -> bool {
-        let in_scope = self.in_scope(id);
-        in_scope
-            && self
-                .discovery
-                .found
-                .get(&id)
-                .is_none_or(|found| found.pids.is_empty())
+        let recent = self
+            .missed
+            .get(&id)
+            .is_some_and(|at| at.elapsed() < MISS_PAUSE);
+        let nameable = |found: &Found| !found.pids.is_empty();
+        let known = self.discovery.found.get(&id).is_some_and(nameable);
+        self.in_scope(id) && !recent && !known
     }
 
     fn in_scope(&self, id: NetnsId) -> bool {
@@ -164,34 +158,30 @@ impl Survey {
         }
     }
 
-    /// Finds the namespaces anew, then looks at those that are new and those that are `stale`.
-    fn search(&mut self, stale: &BTreeSet<NetnsId>) -> Result<Delta, SystemError> {
+    /// Finds the namespaces anew, then looks at those that are new and those that are stale.
+    fn search(&mut self, mut stale: BTreeSet<NetnsId>) -> Delta {
         let mut now = discover(&self.roots);
-        now.found.retain(|id, _| self.in_scope(*id));
-        now.found
-            .entry(self.node.id)
-            .or_insert_with(|| bare(&self.node));
-        self.searched = Some(Instant::now());
+        let bare = || Found::bare(&self.node);
+        now.found.entry(self.node.id).or_insert_with(bare);
         let before = std::mem::replace(&mut self.discovery, now);
-        let (gone, fresh) = compare(&before, &self.discovery);
+        let (gone, fresh) = delta::turnover(&before, &self.discovery);
         for id in gone.iter().chain(&fresh) {
             self.sights.remove(id);
             self.nsids.forget(*id);
             self.names.remove(id);
         }
         self.name_all(&before);
-        let visit: BTreeSet<NetnsId> = fresh.union(stale).copied().collect();
-        self.look_again(&visit)
+        stale.extend(&fresh);
+        self.look_again(&stale, &fresh)
     }
 
     /// Names what is new, and what other processes live in now.
     fn name_all(&mut self, before: &Discovery) {
+        self.pods.retry();
         for (id, found) in &self.discovery.found {
-            let settled = before
-                .found
-                .get(id)
-                .is_some_and(|old| old.pids == found.pids);
-            if !settled || !self.names.contains_key(id) {
+            let old = before.found.get(id);
+            let settled = old.is_some_and(|old| old.pids == found.pids);
+            if self.in_scope(*id) && !(settled && self.names.contains_key(id)) {
                 let is_node = *id == self.node.id;
                 let names = names::name(&self.roots, &mut self.pods, found, is_node);
                 self.names.insert(*id, names);
@@ -200,34 +190,32 @@ impl Survey {
     }
 
     /// Visits namespaces and makes the inventory from what is seen.
-    fn look_again(&mut self, stale: &BTreeSet<NetnsId>) -> Result<Delta, SystemError> {
-        let targets: Vec<&Found> = stale
+    fn look_again(&mut self, stale: &BTreeSet<NetnsId>, fresh: &BTreeSet<NetnsId>) -> Delta {
+        let targets: Vec<&Netns> = stale
             .iter()
-            .filter_map(|id| self.discovery.found.get(id))
+            .filter(|id| self.in_scope(**id))
+            .filter_map(|id| self.netns(*id))
             .collect();
-        let seen = on_visitor(|| look::look_at(&targets, &self.node))?;
-        for (id, sight) in seen {
+        for (id, sight) in on_visitor(|| look::look_at(&targets)) {
             match sight {
                 Some(sight) => self.sights.insert(id, sight),
                 None => self.sights.remove(&id),
             };
         }
-        self.find_peers();
-        Ok(self.publish())
+        let found = &self.discovery.found;
+        let ask = |at: NetnsId, about: &BTreeSet<NetnsId>| ask(found, at, about);
+        self.nsids.learn(self.node.id, fresh, &ask);
+        self.nsids.learn_peers(&self.sights, &ask);
+        self.publish()
     }
 
-    fn find_peers(&mut self) {
+    /// Learns the node's numbers anew; the namespaces whose number is another now are others, or
+    /// may be.
+    fn ask_numbers_again(&mut self) -> BTreeSet<NetnsId> {
+        let everyone = self.discovery.found.keys().copied().collect();
         let found = &self.discovery.found;
-        let ask = |at: NetnsId, about: &BTreeSet<NetnsId>| {
-            on_visitor(|| look::nsids(found.get(&at)?, about, found))
-        };
-        peers::resolve(
-            &self.sights,
-            &mut self.nsids,
-            self.node.id,
-            found.keys(),
-            ask,
-        );
+        self.nsids
+            .relearn(self.node.id, &everyone, &|at, about| ask(found, at, about))
     }
 
     /// Replaces the inventory's namespaces, telling the differences.
@@ -242,56 +230,18 @@ impl Survey {
             })
             .collect();
         let before = std::mem::replace(&mut self.inventory.namespaces, now);
-        delta(&before, &self.inventory.namespaces)
+        Delta::between(&before, &self.inventory.namespaces)
     }
 }
 
-/// The node's namespace when neither a mount nor a readable process shows it.
-fn bare(node: &Netns) -> Found {
-    Found {
-        netns: node.clone(),
-        name: None,
-        pids: Vec::new(),
-        mounts: Vec::new(),
-    }
-}
-
-/// Namespaces that are gone, and those that are new or replaced under the same number.
-fn compare(before: &Discovery, now: &Discovery) -> (BTreeSet<NetnsId>, BTreeSet<NetnsId>) {
-    let gone = before
-        .found
-        .keys()
-        .filter(|id| !now.found.contains_key(id))
-        .copied()
-        .collect();
-    let same =
-        |id: &NetnsId, found: &Found| before.found.get(id).is_some_and(|old| is_same(old, found));
-    let fresh = now
-        .found
-        .iter()
-        .filter(|(id, found)| !same(id, found))
-        .map(|(id, _)| *id)
-        .collect();
-    (gone, fresh)
-}
-
-/// Whether two findings under one inode number are one namespace: a mount or a process went on.
-fn is_same(old: &Found, new: &Found) -> bool {
-    old.mounts.iter().any(|m| new.mounts.contains(m))
-        || old.pids.iter().any(|p| new.pids.contains(p))
-        || (old.mounts.is_empty() && old.pids.is_empty())
-}
-
-fn delta(before: &BTreeMap<NetnsId, Namespace>, now: &BTreeMap<NetnsId, Namespace>) -> Delta {
-    let mut delta = Delta::default();
-    for (id, namespace) in now {
-        match before.get(id) {
-            None => delta.added.insert(*id),
-            Some(old) if old != namespace => delta.updated.insert(*id),
-            Some(_) => false,
-        };
-    }
-    let gone = before.keys().filter(|id| !now.contains_key(id));
-    delta.removed.extend(gone);
-    delta
+/// Asks a namespace for its numbers of others.
+fn ask(
+    found: &BTreeMap<NetnsId, Found>,
+    at: NetnsId,
+    about: &BTreeSet<NetnsId>,
+) -> BTreeMap<i32, NetnsId> {
+    let others = about.iter().filter_map(|id| found.get(id));
+    let others: Vec<&Netns> = others.map(|found| &found.netns).collect();
+    let at = found.get(&at).map(|found| &found.netns);
+    on_visitor(|| look::numbers(at?, &others)).unwrap_or_default()
 }

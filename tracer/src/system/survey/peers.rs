@@ -24,59 +24,49 @@ impl Nsids {
             names.retain(|_, other| *other != id);
         }
     }
-}
 
-/// Learns the numbers that are needed to find every peer. The node is asked about everyone (its
-/// numbers tell where messages come from); others only about namespaces that have a device which
-/// could be the peer, and only while the node's answers have not settled it.
-pub(super) fn resolve<'a>(
-    sights: &BTreeMap<NetnsId, Sight>,
-    nsids: &mut Nsids,
-    node: NetnsId,
-    everyone: impl Iterator<Item = &'a NetnsId>,
-    ask: impl Fn(NetnsId, &BTreeSet<NetnsId>) -> Option<BTreeMap<i32, NetnsId>>,
-) {
-    let all: BTreeSet<NetnsId> = everyone.copied().collect();
-    let known: BTreeSet<NetnsId> = nsids
-        .0
-        .get(&node)
-        .into_iter()
-        .flat_map(|n| n.values().copied())
-        .collect();
-    let missing: BTreeSet<NetnsId> = all.difference(&known).copied().collect();
-    learn(nsids, node, &missing, &ask);
-    for (id, sight) in sights {
-        let candidates: BTreeSet<NetnsId> = sight
-            .ties
+    /// Asks a namespace for its numbers of some others.
+    pub(super) fn learn(&mut self, at: NetnsId, about: &BTreeSet<NetnsId>, ask: &impl Ask) {
+        if !about.is_empty() {
+            self.0.entry(at).or_default().extend(ask(at, about));
+        }
+    }
+
+    /// Asks a namespace anew for all its numbers; who is called otherwise than before, or not at
+    /// all any more.
+    pub(super) fn relearn(
+        &mut self,
+        at: NetnsId,
+        everyone: &BTreeSet<NetnsId>,
+        ask: &impl Ask,
+    ) -> BTreeSet<NetnsId> {
+        let before = self.0.remove(&at).unwrap_or_default();
+        self.learn(at, everyone, ask);
+        let changed = before
             .iter()
-            .filter(|(index, tie)| {
-                is_pair(sight, **index)
-                    && tie.nsid.is_some()
-                    && peer(*id, **index, tie, sights, nsids).is_none()
-            })
-            .flat_map(|(index, tie)| candidates(*id, *index, tie, sights))
-            .collect();
-        if !candidates.is_empty() {
-            learn(nsids, *id, &candidates, &ask);
+            .filter(|(n, id)| self.meaning(at, **n) != Some(**id));
+        changed.map(|(_, id)| *id).collect()
+    }
+
+    /// Learns the numbers that are needed to find every peer: a namespace with a pair whose
+    /// other end is not settled is asked about those that have a device which could be it.
+    pub(super) fn learn_peers(&mut self, sights: &BTreeMap<NetnsId, Sight>, ask: &impl Ask) {
+        for (id, sight) in sights {
+            let open = sight.ties.iter().filter(|(index, tie)| {
+                is_pair(sight, **index) && peer(*id, **index, tie, sights, self).is_none()
+            });
+            let about = open
+                .flat_map(|(index, tie)| candidates(*id, *index, tie, sights))
+                .collect();
+            self.learn(*id, &about, ask);
         }
     }
 }
 
-fn learn(
-    nsids: &mut Nsids,
-    at: NetnsId,
-    about: &BTreeSet<NetnsId>,
-    ask: &impl Fn(NetnsId, &BTreeSet<NetnsId>) -> Option<BTreeMap<i32, NetnsId>>,
-) {
-    if about.is_empty() {
-        return;
-    }
-    nsids
-        .0
-        .entry(at)
-        .or_default()
-        .extend(ask(at, about).unwrap_or_default());
-}
+/// Asks the first namespace for its numbers of the others.
+pub(super) trait Ask: Fn(NetnsId, &BTreeSet<NetnsId>) -> BTreeMap<i32, NetnsId> {}
+
+impl<F: Fn(NetnsId, &BTreeSet<NetnsId>) -> BTreeMap<i32, NetnsId>> Ask for F {}
 
 /// The devices of a namespace with their peers filled in.
 pub(super) fn with_peers(
