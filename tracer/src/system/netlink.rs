@@ -7,12 +7,10 @@ use netlink_packet_core::{
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
+use std::ops::ControlFlow;
 
 /// More than the kernel puts into one answer (32 KiB).
 const BUFFER: usize = 64 << 10;
-
-/// Answers of one question at most; a namespace with more links or routes than this is cut.
-const ANSWERS: usize = 1 << 16;
 
 /// A blocking rtnetlink socket in the namespace of the thread that opens it. Close it soon.
 pub(super) struct Rtnetlink {
@@ -35,15 +33,19 @@ impl Rtnetlink {
         })
     }
 
-    /// Asks for everything of a kind. Answers that cannot be decoded are left out.
+    /// Asks for everything of a kind and hands over each answer until `take` breaks off, after
+    /// which the socket is of no more use. Answers that cannot be decoded are left out.
     ///
     /// # Errors
     /// The kernel's refusal.
     pub(super) fn dump(
         &mut self,
         question: RouteNetlinkMessage,
-    ) -> io::Result<Vec<RouteNetlinkMessage>> {
-        self.ask(question, NLM_F_REQUEST | NLM_F_DUMP)
+        mut take: impl FnMut(RouteNetlinkMessage) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        self.send(question, NLM_F_REQUEST | NLM_F_DUMP)?;
+        while !self.receive(&mut take)? {}
+        Ok(())
     }
 
     /// Asks for one thing.
@@ -54,27 +56,26 @@ impl Rtnetlink {
         &mut self,
         question: RouteNetlinkMessage,
     ) -> io::Result<Option<RouteNetlinkMessage>> {
-        Ok(self.ask(question, NLM_F_REQUEST)?.pop())
+        self.send(question, NLM_F_REQUEST)?;
+        let mut answer = None;
+        let mut take = |message| {
+            answer = Some(message);
+            ControlFlow::Break(())
+        };
+        while !self.receive(&mut take)? {}
+        Ok(answer)
     }
 
-    fn ask(
+    /// Takes one datagram of answers; whether it was the last.
+    fn receive(
         &mut self,
-        question: RouteNetlinkMessage,
-        flags: u16,
-    ) -> io::Result<Vec<RouteNetlinkMessage>> {
-        self.send(question, flags)?;
-        let whole_dump = flags & NLM_F_DUMP != 0;
-        let mut answers = Vec::new();
-        loop {
-            self.buffer.clear();
-            match self.socket.recv(&mut self.buffer, 0) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                received => received?,
-            };
-            let done = read(&self.buffer, self.sequence, &mut answers)?;
-            if done || (!whole_dump && !answers.is_empty()) || answers.len() >= ANSWERS {
-                return Ok(answers);
-            }
+        take: &mut impl FnMut(RouteNetlinkMessage) -> ControlFlow<()>,
+    ) -> io::Result<bool> {
+        self.buffer.clear();
+        match self.socket.recv(&mut self.buffer, 0) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
+            Err(e) => Err(e),
+            Ok(_) => read(&self.buffer, self.sequence, take),
         }
     }
 
@@ -100,11 +101,11 @@ fn connected() -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Reads one datagram of answers; whether it was the last.
+/// Reads one datagram of answers; whether it was the last, or enough.
 fn read(
     datagram: &[u8],
     sequence: u32,
-    answers: &mut Vec<RouteNetlinkMessage>,
+    take: &mut impl FnMut(RouteNetlinkMessage) -> ControlFlow<()>,
 ) -> io::Result<bool> {
     for bytes in messages(datagram) {
         let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes) else {
@@ -117,10 +118,13 @@ fn read(
             NetlinkPayload::Done(done) if done.code < 0 => {
                 return Err(io::Error::from_raw_os_error(-done.code));
             }
-            NetlinkPayload::Done(_) => return Ok(true),
             NetlinkPayload::Error(e) if e.code.is_some() => return Err(e.to_io()),
-            NetlinkPayload::Error(_) => return Ok(true),
-            NetlinkPayload::InnerMessage(inner) => answers.push(inner),
+            NetlinkPayload::Done(_) | NetlinkPayload::Error(_) => return Ok(true),
+            NetlinkPayload::InnerMessage(inner) => {
+                let ControlFlow::Continue(()) = take(inner) else {
+                    return Ok(true);
+                };
+            }
             _ => {}
         }
     }

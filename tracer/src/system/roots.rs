@@ -1,5 +1,7 @@
 //! Where the machine's trees are mounted.
 
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// Where /proc is, and where the host's file system may be seen from here: a debug container has
@@ -42,5 +44,16 @@ impl Roots {
     /// A path of the host, at each place where the host may be seen.
     pub(crate) fn on_host<'a>(&'a self, path: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
         self.hosts.iter().map(move |root| root.join(path))
+    }
+
+    /// Opens a folder of the host, at each place where the host may be seen. Links are followed
+    /// as the host would: an absolute one leads to the host's root, not to ours.
+    pub(crate) fn folders(&self, path: &str) -> impl Iterator<Item = OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        self.hosts.iter().filter_map(move |root| {
+            let top = rustix::fs::open(root, flags, Mode::empty()).ok()?;
+            let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+            rustix::fs::openat2(top, path, flags, Mode::empty(), inside).ok()
+        })
     }
 }

@@ -10,12 +10,16 @@ const NS_GET_NSTYPE: libc::Ioctl = 0xb703;
 
 /// Runs `work` on a thread of its own that may move between namespaces and ends afterwards, so
 /// the calling thread never leaves its place, not even on a panic.
-pub(crate) fn on_visitor<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+///
+/// # Errors
+/// When there can be no more threads.
+pub(crate) fn on_visitor<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, SystemError> {
     std::thread::scope(|scope| {
-        scope
-            .spawn(work)
-            .join()
-            .unwrap_or_else(|p| resume_unwind(p))
+        let visitor = std::thread::Builder::new()
+            .name("srctrace-visit".into())
+            .spawn_scoped(scope, work)
+            .map_err(|e| SystemError::os("start", "a thread", e))?;
+        Ok(visitor.join().unwrap_or_else(|p| resume_unwind(p)))
     })
 }
 
@@ -44,7 +48,7 @@ pub(crate) fn visit<T: Send>(
     on_visitor(|| {
         enter(&fd, LinkNameSpaceType::Network, netns)?;
         work()
-    })
+    })?
 }
 
 /// Whether a descriptor of the namespace file system is of a *network* namespace.

@@ -39,10 +39,11 @@ fn kernel_hostname(roots: &Roots, pid: u32) -> Option<String> {
         return None;
     }
     let file = File::open(&path).ok()?;
-    let name = on_visitor(|| {
+    let visit = on_visitor(|| {
         enter(&file, LinkNameSpaceType::HostNameAndNISDomainName, &pid).ok()?;
         Some(crate::system::host::hostname())
-    })?;
+    });
+    let name = visit.ok()??;
     is_label(&name, 253, true).then_some(name)
 }
 

@@ -2,6 +2,7 @@
 
 use super::cgroup::is_uid;
 use crate::system::Roots;
+use rustix::fs::Dir;
 use std::collections::BTreeMap;
 
 /// Pods of one node at most; a folder with more is not the kubelet's.
@@ -10,10 +11,10 @@ const PODS: usize = 1 << 14;
 /// `namespace/name` by uid, from the log folders that can be seen from here.
 pub(super) fn pods(roots: &Roots) -> BTreeMap<String, String> {
     roots
-        .on_host("var/log/pods")
-        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .folders("var/log/pods")
+        .filter_map(|folder| Dir::new(folder).ok())
         .flat_map(|entries| entries.flatten().take(PODS))
-        .filter_map(|entry| parse(entry.file_name().to_str()?))
+        .filter_map(|entry| parse(entry.file_name().to_str().ok()?))
         .collect()
 }
 
@@ -43,7 +44,9 @@ pub(super) fn is_label(text: &str, longest: usize, dots: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{parse, pods};
+    use crate::system::Roots;
+    use crate::system::testing::Folder;
 
     const UID: &str = "0f4e2c1a-9b3d-4e5f-8a7b-1c2d3e4f5a6b";
 
@@ -57,6 +60,20 @@ mod tests {
         assert_eq!(
             pod("kube-system_etcd-a.b_d3c5a1b27e6f40918273645546372819".into()).as_deref(),
             Some("kube-system/etcd-a.b")
+        );
+    }
+
+    #[test]
+    fn a_folder_that_was_moved_is_found_as_the_host_finds_it() {
+        let host = Folder::new("logs");
+        host.make(&format!("mnt/data/logs/shop_web_{UID}"));
+        host.write("mnt/data/logs/readme", "no pod");
+        host.make("var/log");
+        std::os::unix::fs::symlink("/mnt/data/logs", host.path().join("var/log/pods")).unwrap();
+        let found = pods(&Roots::at(host.path(), host.path()));
+        assert_eq!(
+            found.into_iter().collect::<Vec<_>>(),
+            [(UID.into(), "shop/web".into())]
         );
     }
 

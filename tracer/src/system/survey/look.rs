@@ -2,11 +2,11 @@
 
 use crate::system::SystemError;
 use crate::system::netlink::Rtnetlink;
-use crate::system::netns::{Netns, enter};
+use crate::system::netns::{Netns, enter, on_visitor};
 use ipnet::IpNet;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
-    InfoKind, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage,
+    InfoData, InfoKind, InfoVxlan, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 use netlink_packet_route::route::{
@@ -15,7 +15,9 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::thread::LinkNameSpaceType;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use tracer_core::event::NetnsId;
 use tracer_core::inventory::{Link, Namespace, Route};
@@ -71,8 +73,10 @@ pub(super) fn look_at(targets: &[&Netns]) -> Vec<(NetnsId, Option<Sight>)> {
 
 /// Why a namespace that must be looked at could not be.
 pub(super) fn why_not(netns: &Netns) -> SystemError {
-    let again = crate::system::netns::on_visitor(|| look(netns).err());
-    again.unwrap_or_else(|| SystemError::Vanished(netns.to_string()))
+    match on_visitor(|| look(netns).err()) {
+        Ok(Some(error)) | Err(error) => error,
+        Ok(None) => SystemError::Vanished(netns.to_string()),
+    }
 }
 
 fn look(netns: &Netns) -> Result<Sight, SystemError> {
@@ -80,37 +84,45 @@ fn look(netns: &Netns) -> Result<Sight, SystemError> {
     read().map_err(|e| SystemError::os("list the devices of", netns, e))
 }
 
-fn read() -> std::io::Result<Sight> {
-    let mut socket = Rtnetlink::open().map_err(std::io::Error::other)?;
+fn read() -> io::Result<Sight> {
     let mut sight = Sight {
         forwards: forwards(),
         ..Sight::default()
     };
-    for answer in socket.dump(RouteNetlinkMessage::GetLink(all_links()))? {
+    ask(RouteNetlinkMessage::GetLink(all_links()), |answer| {
         if let RouteNetlinkMessage::NewLink(message) = answer {
             sight.add_link(&message);
         }
-    }
-    for answer in socket.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))? {
+        ControlFlow::Continue(())
+    })?;
+    let addresses = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+    ask(addresses, |answer| {
         if let RouteNetlinkMessage::NewAddress(message) = answer {
             sight.add_address(&message);
         }
-    }
+        ControlFlow::Continue(())
+    })?;
     for family in [AddressFamily::Inet, AddressFamily::Inet6] {
-        // A kernel without IPv6 refuses the second question: then there are no such routes.
-        let answers = socket.dump(RouteNetlinkMessage::GetRoute(main_table(family)));
-        for answer in answers.unwrap_or_default() {
-            match answer {
-                RouteNetlinkMessage::NewRoute(message)
-                    if message.header.address_family == family =>
-                {
-                    sight.add_routes(&message);
-                }
-                _ => {}
-            }
+        let routes = ask(
+            RouteNetlinkMessage::GetRoute(main_table(family)),
+            |answer| sight.add_answered_routes(answer, family),
+        );
+        // A kernel without IPv6 refuses the question: then there are no such routes.
+        if family == AddressFamily::Inet {
+            routes?;
         }
     }
     Ok(sight)
+}
+
+/// Asks one question on a socket of its own: one that is left in the middle of a long answer is
+/// closed, which ends the answer too.
+fn ask(
+    question: RouteNetlinkMessage,
+    take: impl FnMut(RouteNetlinkMessage) -> ControlFlow<()>,
+) -> io::Result<()> {
+    let mut socket = Rtnetlink::open().map_err(io::Error::other)?;
+    socket.dump(question, take)
 }
 
 fn all_links() -> LinkMessage {
@@ -150,7 +162,10 @@ impl Sight {
                 LinkAttribute::Controller(master) => link.master = Some(*master),
                 LinkAttribute::Link(other) => tied = Some(*other),
                 LinkAttribute::LinkNetNsId(id) => nsid = Some(*id),
-                LinkAttribute::LinkInfo(infos) => link.kind = kind(infos),
+                LinkAttribute::LinkInfo(infos) => {
+                    link.kind = kind(infos);
+                    tied = tied.or_else(|| underlay(infos));
+                }
                 _ => {}
             }
         }
@@ -176,10 +191,29 @@ impl Sight {
         }
     }
 
-    fn add_routes(&mut self, message: &RouteMessage) {
-        if message.header.kind != RouteType::Unicast || self.routes.len() >= ROUTES {
-            return;
+    /// Takes a route; breaks off when there are enough.
+    fn add_answered_routes(
+        &mut self,
+        answer: RouteNetlinkMessage,
+        family: AddressFamily,
+    ) -> ControlFlow<()> {
+        match answer {
+            // Where a family is not there, the kernel answers for all.
+            RouteNetlinkMessage::NewRoute(message)
+                if message.header.address_family == family
+                    && message.header.kind == RouteType::Unicast =>
+            {
+                self.add_routes(&message);
+            }
+            _ => {}
         }
+        match self.routes.len() < ROUTES {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    }
+
+    fn add_routes(&mut self, message: &RouteMessage) {
         let Some(to) = destination(message) else {
             return;
         };
@@ -201,6 +235,17 @@ fn kind(infos: &[LinkInfo]) -> String {
         _ => None,
     });
     found.map(InfoKind::to_string).unwrap_or_default()
+}
+
+/// The device that a VXLAN sends by, which it does not tell as its link.
+fn underlay(infos: &[LinkInfo]) -> Option<u32> {
+    infos.iter().find_map(|info| match info {
+        LinkInfo::Data(InfoData::Vxlan(data)) => data.iter().find_map(|d| match d {
+            InfoVxlan::Link(index) => Some(*index),
+            _ => None,
+        }),
+        _ => None,
+    })
 }
 
 fn destination(message: &RouteMessage) -> Option<IpNet> {

@@ -196,7 +196,8 @@ impl Survey {
             .filter(|id| self.in_scope(**id))
             .filter_map(|id| self.netns(*id))
             .collect();
-        for (id, sight) in on_visitor(|| look::look_at(&targets)) {
+        let seen = on_visitor(|| look::look_at(&targets));
+        for (id, sight) in seen.unwrap_or_default() {
             match sight {
                 Some(sight) => self.sights.insert(id, sight),
                 None => self.sights.remove(&id),
@@ -243,5 +244,6 @@ fn ask(
     let others = about.iter().filter_map(|id| found.get(id));
     let others: Vec<&Netns> = others.map(|found| &found.netns).collect();
     let at = found.get(&at).map(|found| &found.netns);
-    on_visitor(|| look::numbers(at?, &others)).unwrap_or_default()
+    let numbers = on_visitor(|| look::numbers(at?, &others));
+    numbers.ok().flatten().unwrap_or_default()
 }
