@@ -5,7 +5,7 @@ use std::io;
 
 /// An error of the system room: what was tried, on what, and what to do about it.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SystemError {
+pub enum SystemError {
     /// The kernel refused something that tracing needs.
     #[error("cannot {what} {object}: {source}{}", remedy(source))]
     Os {
@@ -41,11 +41,7 @@ pub(crate) enum SystemError {
 
 impl SystemError {
     /// Wraps the kernel's answer to an operation.
-    pub(crate) fn os(
-        what: &'static str,
-        object: impl Display,
-        source: impl Into<io::Error>,
-    ) -> Self {
+    pub fn os(what: &'static str, object: impl Display, source: impl Into<io::Error>) -> Self {
         Self::Os {
             what,
             object: object.to_string(),
@@ -54,7 +50,7 @@ impl SystemError {
     }
 
     /// Whether the user's argument is at fault (status 2), not the machine (status 3).
-    pub(crate) fn is_usage(&self) -> bool {
+    pub fn is_usage(&self) -> bool {
         matches!(self, Self::Unknown { .. } | Self::Vanished(_))
     }
 }

@@ -5,7 +5,7 @@ use caps::{CapSet, Capability};
 use std::path::Path;
 
 /// The host's name as the kernel has it.
-pub(crate) fn hostname() -> String {
+pub fn hostname() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()
@@ -13,7 +13,7 @@ pub(crate) fn hostname() -> String {
 }
 
 /// The kernel's release, as `uname -r`.
-pub(crate) fn kernel_release() -> String {
+pub fn kernel_release() -> String {
     rustix::system::uname()
         .release()
         .to_string_lossy()
@@ -21,7 +21,7 @@ pub(crate) fn kernel_release() -> String {
 }
 
 /// Major and minor number of a release; `None` when it does not begin with two numbers.
-pub(crate) fn kernel_version(release: &str) -> Option<(u32, u32)> {
+pub fn kernel_version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
@@ -76,13 +76,13 @@ const NEEDS: [Need; 7] = [
 
 /// A capability that this process lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MissingCapability {
+pub struct MissingCapability {
     /// Its name, as `CAP_BPF`.
-    pub(crate) name: String,
+    pub name: String,
     /// What cannot be done without it.
-    pub(crate) effect: &'static str,
+    pub effect: &'static str,
     /// Whether there is no tracing at all without it.
-    pub(crate) must: bool,
+    pub must: bool,
 }
 
 /// Before 5.11 the kernel counts maps as locked memory, which has a limit.
@@ -94,7 +94,7 @@ const MEMLOCK: Need = Need {
 
 /// The capabilities that are missing from the effective set. CAP_SYS_ADMIN includes CAP_BPF and
 /// CAP_PERFMON, as in the kernel.
-pub(crate) fn missing_capabilities() -> Vec<MissingCapability> {
+pub fn missing_capabilities() -> Vec<MissingCapability> {
     let held = caps::read(None, CapSet::Effective).unwrap_or_default();
     missing(kernel_version(&kernel_release()), |c| held.contains(&c))
 }
@@ -121,7 +121,7 @@ fn missing(
 }
 
 /// One line for the capabilities without which nothing is traced; `None` when all are there.
-pub(crate) fn capability_error(missing: &[MissingCapability]) -> Option<String> {
+pub fn capability_error(missing: &[MissingCapability]) -> Option<String> {
     let needed: Vec<_> = missing.iter().filter(|m| m.must).collect();
     let names: Vec<&str> = needed.iter().map(|m| m.name.as_str()).collect();
     let effects: Vec<&str> = needed.iter().map(|m| m.effect).collect();
@@ -137,7 +137,7 @@ pub(crate) fn capability_error(missing: &[MissingCapability]) -> Option<String> 
 
 /// How far the kernel is locked down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lockdown {
+pub enum Lockdown {
     /// Not at all, or the kernel has no lockdown.
     None,
     /// Programs may not change the kernel; reading it is allowed.
@@ -147,7 +147,7 @@ pub(crate) enum Lockdown {
 }
 
 /// Reads the kernel's lockdown state.
-pub(crate) fn lockdown(roots: &Roots) -> Lockdown {
+pub fn lockdown(roots: &Roots) -> Lockdown {
     let text = roots
         .on_host("sys/kernel/security/lockdown")
         .find_map(|path| std::fs::read_to_string(path).ok());
@@ -165,13 +165,13 @@ fn parse_lockdown(text: &str) -> Lockdown {
 }
 
 /// Whether the kernel describes its types (BTF), without which nothing can be traced.
-pub(crate) fn has_btf() -> bool {
+pub fn has_btf() -> bool {
     Path::new("/sys/kernel/btf/vmlinux").exists()
 }
 
 /// Whether this process sees the host's processes, not only a container's: without, pods cannot
 /// be found by their processes (`hostPID: true`, or `kubectl debug node/…`).
-pub(crate) fn sees_host_processes(roots: &Roots) -> bool {
+pub fn sees_host_processes(roots: &Roots) -> bool {
     /// The first process namespace has this number on every kernel.
     const INITIAL: &str = "pid:[4026531836]";
     std::fs::read_link(roots.proc().join("self/ns/pid"))
@@ -180,7 +180,7 @@ pub(crate) fn sees_host_processes(roots: &Roots) -> bool {
 
 /// Lifts the limit on locked memory, by which kernels before 5.11 count maps. Where the limit
 /// may not be lifted (no CAP_SYS_RESOURCE) it stays: newer kernels do not need it.
-pub(crate) fn lift_memlock() -> bool {
+pub fn lift_memlock() -> bool {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let unlimited = Rlimit {
         current: None,

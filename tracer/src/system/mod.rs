@@ -5,20 +5,20 @@
 //! descriptor that stays in a deleted pod's namespace keeps the pod's devices alive.
 
 mod error;
-pub(crate) mod host;
+pub mod host;
 mod netlink;
-pub(crate) mod netns;
-pub(crate) mod pods;
-pub(crate) mod probe;
+pub mod netns;
+pub mod pods;
+pub mod probe;
 mod roots;
-pub(crate) mod route;
+pub mod route;
 mod survey;
 mod watch;
 
 #[cfg(test)]
 mod testing;
 
-pub(crate) use error::SystemError;
-pub(crate) use roots::Roots;
-pub(crate) use survey::{Delta, Scope, Survey};
-pub(crate) use watch::{Changed, Watch};
+pub use error::SystemError;
+pub use roots::Roots;
+pub use survey::{Delta, Scope, Survey};
+pub use watch::{Changed, Watch};

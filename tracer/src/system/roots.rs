@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Where /proc is, and where the host's file system may be seen from here: a debug container has
 /// it under /host, or through the first process.
 #[derive(Clone, Debug)]
-pub(crate) struct Roots {
+pub struct Roots {
     proc: PathBuf,
     hosts: Vec<PathBuf>,
 }
@@ -24,7 +24,7 @@ impl Default for Roots {
 impl Roots {
     /// Trees elsewhere, as tests make them.
     #[cfg(test)]
-    pub(crate) fn at(proc: &Path, host: &Path) -> Self {
+    pub fn at(proc: &Path, host: &Path) -> Self {
         Self {
             proc: proc.into(),
             hosts: vec![host.into()],
@@ -32,23 +32,23 @@ impl Roots {
     }
 
     /// The process tree.
-    pub(crate) fn proc(&self) -> &Path {
+    pub fn proc(&self) -> &Path {
         &self.proc
     }
 
     /// A file of one process.
-    pub(crate) fn of(&self, pid: u32, file: &str) -> PathBuf {
+    pub fn of(&self, pid: u32, file: &str) -> PathBuf {
         self.proc.join(pid.to_string()).join(file)
     }
 
     /// A path of the host, at each place where the host may be seen.
-    pub(crate) fn on_host<'a>(&'a self, path: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
+    pub fn on_host<'a>(&'a self, path: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
         self.hosts.iter().map(move |root| root.join(path))
     }
 
     /// Opens a folder of the host, at each place where the host may be seen. Links are followed
     /// as the host would: an absolute one leads to the host's root, not to ours.
-    pub(crate) fn folders(&self, path: &str) -> impl Iterator<Item = OwnedFd> {
+    pub fn folders(&self, path: &str) -> impl Iterator<Item = OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         self.hosts.iter().filter_map(move |root| {
             let top = rustix::fs::open(root, flags, Mode::empty()).ok()?;

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 /// The way to a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RouteHint {
+pub enum RouteHint {
     /// It is sent.
     Out {
         /// Next hop, if not on the link.
@@ -57,7 +57,7 @@ impl fmt::Display for RouteHint {
 ///
 /// # Errors
 /// When the namespace is gone or does not answer; having no route is an answer.
-pub(crate) fn route_get(netns: &Netns, dst: IpAddr) -> Result<RouteHint, SystemError> {
+pub fn route_get(netns: &Netns, dst: IpAddr) -> Result<RouteHint, SystemError> {
     visit(netns, || {
         let mut socket = Rtnetlink::open()?;
         match socket.get(RouteNetlinkMessage::GetRoute(question(dst))) {

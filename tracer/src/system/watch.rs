@@ -40,21 +40,21 @@ const GROUPS: [libc::c_uint; 6] = [
 
 /// What changed since the last time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changed {
+pub struct Changed {
     /// Something was mounted or unmounted, a namespace perhaps.
-    pub(crate) mounts: bool,
+    pub mounts: bool,
     /// The node gave a number to a namespace, or took one back.
-    pub(crate) numbers: bool,
+    pub numbers: bool,
     /// Where devices, addresses or routes changed: the node's number for the namespace, `None`
     /// for the node's own.
-    pub(crate) nsids: BTreeSet<Option<i32>>,
+    pub nsids: BTreeSet<Option<i32>>,
     /// Messages were lost: everything may have changed.
-    pub(crate) lost: bool,
+    pub lost: bool,
 }
 
 /// The ears. Start them before the first look, so that nothing falls between.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub struct Watch {
     rtnetlink: Option<AsyncFd<Socket>>,
     mounts: Vec<AsyncFd<File>>,
     hears_all: bool,
@@ -67,7 +67,7 @@ impl Watch {
     ///
     /// # Errors
     /// When the node's namespace cannot be entered or the kernel has no rtnetlink for us.
-    pub(crate) fn start(roots: &Roots, node: &Netns) -> Result<Self, SystemError> {
+    pub fn start(roots: &Roots, node: &Netns) -> Result<Self, SystemError> {
         let (socket, hears_all) = visit(node, || {
             listen().map_err(|e| SystemError::os("listen to changes in", node, e))
         })?;
@@ -87,12 +87,12 @@ impl Watch {
     }
 
     /// Whether other namespaces than the node's are heard; not without CAP_NET_BROADCAST.
-    pub(crate) fn hears_all(&self) -> bool {
+    pub fn hears_all(&self) -> bool {
         self.hears_all
     }
 
     /// Lets go of the node's namespace, when that is gone itself.
-    pub(crate) fn release_node(&mut self) {
+    pub fn release_node(&mut self) {
         self.rtnetlink = None;
     }
 
@@ -101,7 +101,7 @@ impl Watch {
     ///
     /// # Errors
     /// When the kernel ends one of the ears.
-    pub(crate) async fn changed(&mut self) -> Result<Changed, SystemError> {
+    pub async fn changed(&mut self) -> Result<Changed, SystemError> {
         let fail = |e| SystemError::os("hear changes of", "devices and namespaces", e);
         if self.due.is_none() {
             tokio::select! {

@@ -9,20 +9,20 @@ use tracer_core::event::NetnsId;
 
 /// A namespace and what leads to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub struct Found {
     /// How to open it.
-    pub(crate) netns: Netns,
+    pub netns: Netns,
     /// The name of its mount: of `ip netns`, a CNI or a container engine.
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// Some processes in it, lowest id first.
-    pub(crate) pids: Vec<u32>,
+    pub pids: Vec<u32>,
     /// Numbers of its mounts. Inode numbers are used again: other mounts, other namespace.
-    pub(crate) mounts: Vec<u64>,
+    pub mounts: Vec<u64>,
 }
 
 impl Found {
     /// A namespace that neither a mount nor a readable process shows.
-    pub(crate) fn bare(netns: &Netns) -> Self {
+    pub fn bare(netns: &Netns) -> Self {
         Self {
             netns: netns.clone(),
             name: None,
@@ -34,17 +34,17 @@ impl Found {
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Discovery {
+pub struct Discovery {
     /// Every namespace.
-    pub(crate) found: BTreeMap<NetnsId, Found>,
+    pub found: BTreeMap<NetnsId, Found>,
     /// The mounts that lead to them.
     mounts: Vec<NsMount>,
     /// Processes that could not be read, whose namespaces may be missing here.
-    pub(crate) unreadable: usize,
+    pub unreadable: usize,
 }
 
 /// Finds all network namespaces: mounted ones, and those that only processes hold.
-pub(crate) fn discover(roots: &Roots) -> Discovery {
+pub fn discover(roots: &Roots) -> Discovery {
     let all = all_mounts(roots);
     let mut mounts: BTreeMap<NetnsId, Vec<NsMount>> = BTreeMap::new();
     for mount in &all {
@@ -72,7 +72,7 @@ pub(crate) fn discover(roots: &Roots) -> Discovery {
 }
 
 /// Whether other namespaces are mounted than at a discovery: far cheaper than another one.
-pub(crate) fn has_other_mounts(roots: &Roots, than: &Discovery) -> bool {
+pub fn has_other_mounts(roots: &Roots, than: &Discovery) -> bool {
     all_mounts(roots) != than.mounts
 }
 
@@ -112,7 +112,7 @@ fn read_mounts(path: &Path) -> Vec<NsMount> {
 
 /// The first process's folder, when its mounts are not the ones we see: a container that shares
 /// the host's process ids.
-pub(crate) fn foreign_init(roots: &Roots) -> Option<PathBuf> {
+pub fn foreign_init(roots: &Roots) -> Option<PathBuf> {
     let theirs = std::fs::read_link(roots.of(1, "ns/mnt")).ok()?;
     let ours = std::fs::read_link(roots.proc().join("self/ns/mnt")).ok()?;
     (theirs != ours).then(|| roots.proc().join("1"))

@@ -6,10 +6,10 @@ mod processes;
 mod resolve;
 mod visit;
 
-pub(crate) use discover::{Discovery, Found, discover, foreign_init, has_other_mounts};
-pub(crate) use processes::{Process, cgroup, pids, process};
-pub(crate) use resolve::{near, resolve, resolve_all};
-pub(crate) use visit::{enter, on_visitor, visit};
+pub use discover::{Discovery, Found, discover, foreign_init, has_other_mounts};
+pub use processes::{Process, cgroup, pids, process};
+pub use resolve::{near, resolve, resolve_all};
+pub use visit::{enter, on_visitor, visit};
 
 use super::{Roots, SystemError};
 use rustix::fs::{Mode, OFlags};
@@ -23,16 +23,16 @@ const NSFS_MAGIC: rustix::fs::FsWord = 0x6e73_6673;
 
 /// A namespace that was found and can be opened again. Holding this keeps nothing alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Netns {
+pub struct Netns {
     /// Its inode number.
-    pub(crate) id: NetnsId,
+    pub id: NetnsId,
     /// Files that led to it; any may be gone or lead elsewhere by now.
     paths: Vec<PathBuf>,
 }
 
 impl Netns {
     /// A namespace by the files that lead to it.
-    pub(crate) fn new(id: NetnsId, paths: Vec<PathBuf>) -> Self {
+    pub fn new(id: NetnsId, paths: Vec<PathBuf>) -> Self {
         Self { id, paths }
     }
 
@@ -40,7 +40,7 @@ impl Netns {
     ///
     /// # Errors
     /// When /proc is not readable.
-    pub(crate) fn own(roots: &Roots) -> Result<Self, SystemError> {
+    pub fn own(roots: &Roots) -> Result<Self, SystemError> {
         Self::at(&roots.proc().join("self/ns/net"))
     }
 
@@ -48,7 +48,7 @@ impl Netns {
     ///
     /// # Errors
     /// When the file cannot be opened or is not a network namespace.
-    pub(crate) fn at(path: &Path) -> Result<Self, SystemError> {
+    pub fn at(path: &Path) -> Result<Self, SystemError> {
         let unknown = |why: String| SystemError::Unknown {
             kind: "network namespace",
             given: path.display().to_string(),
@@ -72,7 +72,7 @@ impl Netns {
     ///
     /// # Errors
     /// When it is gone.
-    pub(crate) fn open(&self) -> Result<OwnedFd, SystemError> {
+    pub fn open(&self) -> Result<OwnedFd, SystemError> {
         self.paths
             .iter()
             .filter_map(|path| open(path).ok())

@@ -20,13 +20,13 @@ pub(super) struct Inhabited {
 
 /// A process, as the report names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
+pub struct Process {
     /// Process id.
-    pub(crate) pid: u32,
+    pub pid: u32,
     /// Name of its program, as the process chose it.
-    pub(crate) comm: String,
+    pub comm: String,
     /// Its cgroup (version 2, or the systemd one), where readable.
-    pub(crate) cgroup: Option<String>,
+    pub cgroup: Option<String>,
 }
 
 /// Reads which namespace each process is in.
@@ -54,7 +54,7 @@ pub(super) fn scan(roots: &Roots) -> Inhabited {
 }
 
 /// The ids of all processes.
-pub(crate) fn pids(roots: &Roots) -> impl Iterator<Item = u32> {
+pub fn pids(roots: &Roots) -> impl Iterator<Item = u32> {
     std::fs::read_dir(roots.proc())
         .into_iter()
         .flatten()
@@ -63,7 +63,7 @@ pub(crate) fn pids(roots: &Roots) -> impl Iterator<Item = u32> {
 }
 
 /// What is known of a process; `None` once it is gone.
-pub(crate) fn process(roots: &Roots, pid: u32) -> Option<Process> {
+pub fn process(roots: &Roots, pid: u32) -> Option<Process> {
     let comm = std::fs::read(roots.of(pid, "comm")).ok()?;
     Some(Process {
         pid,
@@ -73,7 +73,7 @@ pub(crate) fn process(roots: &Roots, pid: u32) -> Option<Process> {
 }
 
 /// The cgroup of a process: version 2's line, else systemd's, else the first that names one.
-pub(crate) fn cgroup(roots: &Roots, pid: u32) -> Option<String> {
+pub fn cgroup(roots: &Roots, pid: u32) -> Option<String> {
     let text = std::fs::read_to_string(roots.of(pid, "cgroup")).ok()?;
     pick_cgroup(&text).map(str::to_owned)
 }

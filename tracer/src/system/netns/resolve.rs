@@ -17,7 +17,7 @@ const PID_LIMIT: u32 = 1 << 22;
 ///
 /// # Errors
 /// One line that says what was wrong, with names that come near.
-pub(crate) fn resolve(roots: &Roots, known: &Discovery, given: &str) -> Result<Netns, SystemError> {
+pub fn resolve(roots: &Roots, known: &Discovery, given: &str) -> Result<Netns, SystemError> {
     if given.contains('/') && !known.found.values().any(|f| is_named(f, given)) {
         return Netns::at(Path::new(given));
     }
@@ -40,7 +40,7 @@ pub(crate) fn resolve(roots: &Roots, known: &Discovery, given: &str) -> Result<N
 ///
 /// # Errors
 /// As [`resolve`], for the first that is not found.
-pub(crate) fn resolve_all(
+pub fn resolve_all(
     roots: &Roots,
     known: &Discovery,
     given: &str,
@@ -89,7 +89,7 @@ fn no_such(known: &Discovery, given: &str) -> String {
 }
 
 /// `; there are: a, b` - the names that come nearest to the one given, if any.
-pub(crate) fn near<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> String {
+pub fn near<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.collect();
     names.sort_by_cached_key(|name| (distance(given, name), *name));
     names.dedup();

@@ -13,7 +13,7 @@ const NS_GET_NSTYPE: libc::Ioctl = 0xb703;
 ///
 /// # Errors
 /// When there can be no more threads.
-pub(crate) fn on_visitor<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, SystemError> {
+pub fn on_visitor<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, SystemError> {
     std::thread::scope(|scope| {
         let visitor = std::thread::Builder::new()
             .name("srctrace-visit".into())
@@ -27,7 +27,7 @@ pub(crate) fn on_visitor<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, 
 ///
 /// # Errors
 /// When the kernel refuses: without CAP_SYS_ADMIN, or over a foreign user namespace.
-pub(crate) fn enter(
+pub fn enter(
     fd: impl AsFd,
     kind: LinkNameSpaceType,
     object: &dyn std::fmt::Display,
@@ -40,7 +40,7 @@ pub(crate) fn enter(
 ///
 /// # Errors
 /// When the namespace is gone or may not be entered, or what `work` returns.
-pub(crate) fn visit<T: Send>(
+pub fn visit<T: Send>(
     netns: &super::Netns,
     work: impl FnOnce() -> Result<T, SystemError> + Send,
 ) -> Result<T, SystemError> {

@@ -8,16 +8,16 @@
 
 /// What a cgroup path tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Container {
+pub struct Container {
     /// Uid of the pod, with dashes, lower case.
-    pub(crate) pod_uid: Option<String>,
+    pub pod_uid: Option<String>,
     /// Id of the container: 64 hexadecimal digits.
-    pub(crate) id: Option<String>,
+    pub id: Option<String>,
 }
 
 /// Reads a cgroup path. Anything else than pods and containers gives nothing; the path may begin
 /// with `/..` when it lies outside the reader's cgroup namespace.
-pub(crate) fn parse_cgroup(path: &str) -> Container {
+pub fn parse_cgroup(path: &str) -> Container {
     let mut out = Container::default();
     for part in path.split(['/', ':']) {
         if let Some(uid) = pod_uid(part) {

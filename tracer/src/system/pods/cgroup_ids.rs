@@ -12,7 +12,7 @@ const DEPTH: usize = 32;
 /// Paths by id. The id is the inode number of the cgroup's folder; the tree is read when an id
 /// is asked for that was not there at the last reading.
 #[derive(Debug, Default)]
-pub(crate) struct CgroupPaths {
+pub struct CgroupPaths {
     by_id: BTreeMap<u64, String>,
     missing: BTreeSet<u64>,
 }
@@ -20,7 +20,7 @@ pub(crate) struct CgroupPaths {
 impl CgroupPaths {
     /// The path of a cgroup below its mount, beginning with `/`; `None` where it cannot be seen
     /// from here, or is gone.
-    pub(crate) fn get(&mut self, roots: &Roots, id: u64) -> Option<&str> {
+    pub fn get(&mut self, roots: &Roots, id: u64) -> Option<&str> {
         if !self.by_id.contains_key(&id) && !self.missing.contains(&id) {
             self.read(roots);
             if !self.by_id.contains_key(&id) && self.missing.len() < FOLDERS {

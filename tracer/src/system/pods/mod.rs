@@ -9,9 +9,9 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use cgroup::{Container, parse_cgroup};
-pub(crate) use cgroup_ids::CgroupPaths;
-pub(crate) use resolve::{resolve_origin, resolve_pod};
+pub use cgroup::{Container, parse_cgroup};
+pub use cgroup_ids::CgroupPaths;
+pub use resolve::{resolve_origin, resolve_pod};
 
 use super::Roots;
 use super::netns::cgroup;
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of pods by uid, as far as they were needed.
 #[derive(Debug, Default)]
-pub(crate) struct PodNames {
+pub struct PodNames {
     by_uid: BTreeMap<String, String>,
     /// Uids without a log folder, not looked for again until [`Self::retry`].
     unknown: BTreeSet<String>,
@@ -28,20 +28,20 @@ pub(crate) struct PodNames {
 impl PodNames {
     /// The pod of a process: `namespace/name`, or the host name of its container where the node
     /// keeps no log folders that can be seen from here.
-    pub(crate) fn of_process(&mut self, roots: &Roots, pid: u32) -> Option<String> {
+    pub fn of_process(&mut self, roots: &Roots, pid: u32) -> Option<String> {
         let uid = parse_cgroup(&cgroup(roots, pid)?).pod_uid?;
         self.of_uid(roots, &uid)
             .or_else(|| hostname::of(roots, pid))
     }
 
     /// The pod that a cgroup belongs to, as `/kubepods…/pod<uid>…` names it.
-    pub(crate) fn of_cgroup(&mut self, roots: &Roots, path: &str) -> Option<String> {
+    pub fn of_cgroup(&mut self, roots: &Roots, path: &str) -> Option<String> {
         let uid = parse_cgroup(path).pod_uid?;
         self.of_uid(roots, &uid)
     }
 
     /// Looks again for the pods that had no log folder.
-    pub(crate) fn retry(&mut self) {
+    pub fn retry(&mut self) {
         self.unknown.clear();
     }
 

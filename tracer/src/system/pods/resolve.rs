@@ -10,11 +10,7 @@ use tracer_core::event::NetnsId;
 /// # Errors
 /// One line: no such pod here (with names that come near), several of that name, or a pod on the
 /// host's network.
-pub(crate) fn resolve_pod(
-    roots: &Roots,
-    survey: &Survey,
-    given: &str,
-) -> Result<Netns, SystemError> {
+pub fn resolve_pod(roots: &Roots, survey: &Survey, given: &str) -> Result<Netns, SystemError> {
     let pods: Vec<(NetnsId, &str)> = survey
         .inventory()
         .namespaces
@@ -40,11 +36,7 @@ pub(crate) fn resolve_pod(
 ///
 /// # Errors
 /// One line, about both readings where neither leads anywhere.
-pub(crate) fn resolve_origin(
-    roots: &Roots,
-    survey: &Survey,
-    given: &str,
-) -> Result<Netns, SystemError> {
+pub fn resolve_origin(roots: &Roots, survey: &Survey, given: &str) -> Result<Netns, SystemError> {
     let as_netns = match resolve(roots, survey.discovery(), given) {
         Ok(netns) => return Ok(netns),
         Err(e) => e,

@@ -18,14 +18,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// How long an answer is waited for.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a UDP probe carries, and an echo request.
-pub(crate) const PAYLOAD: &[u8] = b"srctrace probe\n";
+pub const PAYLOAD: &[u8] = b"srctrace probe\n";
 
 /// The kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A TCP connection, opened and closed in order; no data is sent.
     Tcp,
     /// One datagram.
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// IP protocol number.
-    pub(crate) fn protocol(self, to: IpAddr) -> u8 {
+    pub fn protocol(self, to: IpAddr) -> u8 {
         match (self, to) {
             (Self::Tcp, _) => 6,
             (Self::Udp, _) => 17,
@@ -48,18 +48,18 @@ impl Kind {
 
 /// What to send, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub struct Request {
     /// Kind of request.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// Destination; the port counts for TCP and UDP.
-    pub(crate) to: SocketAddr,
+    pub to: SocketAddr,
     /// How long to wait.
-    pub(crate) timeout: Duration,
+    pub timeout: Duration,
 }
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// TCP: the connection was established. UDP and ICMP: an answer came.
     Answered,
     /// TCP: a reset. UDP: "port unreachable".
@@ -85,14 +85,14 @@ impl fmt::Display for Outcome {
 
 /// The end of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// What came of it.
-    pub(crate) outcome: Outcome,
+    pub outcome: Outcome,
     /// The address and port it was sent from (ICMP: the echo id as port), where the kernel chose
     /// one: without a route there is none.
-    pub(crate) from: Option<SocketAddr>,
+    pub from: Option<SocketAddr>,
     /// From sending to the outcome.
-    pub(crate) took: Duration,
+    pub took: Duration,
 }
 
 /// Sends one request from inside a namespace and waits for what comes of it. Blocks: call it
@@ -101,7 +101,7 @@ pub(crate) struct Answer {
 /// # Errors
 /// When the namespace is gone or may not be entered, or no such socket is to be had there.
 /// An answer that is a refusal is no error.
-pub(crate) fn probe(netns: &Netns, request: &Request) -> Result<Answer, SystemError> {
+pub fn probe(netns: &Netns, request: &Request) -> Result<Answer, SystemError> {
     visit(netns, || {
         let start = Instant::now();
         let deadline = start + request.timeout;

@@ -7,19 +7,19 @@ use tracer_core::inventory::Namespace;
 
 /// What a refresh found changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Delta {
+pub struct Delta {
     /// Namespaces that are new.
-    pub(crate) added: BTreeSet<NetnsId>,
+    pub added: BTreeSet<NetnsId>,
     /// Namespaces whose devices, addresses, routes or names changed.
-    pub(crate) updated: BTreeSet<NetnsId>,
+    pub updated: BTreeSet<NetnsId>,
     /// Namespaces that are gone. When the node's is among them, [`crate::system::Watch`] must
     /// release it too.
-    pub(crate) removed: BTreeSet<NetnsId>,
+    pub removed: BTreeSet<NetnsId>,
 }
 
 impl Delta {
     /// Whether nothing changed.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.updated.is_empty() && self.removed.is_empty()
     }
 

@@ -7,7 +7,7 @@ mod peers;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use delta::Delta;
+pub use delta::Delta;
 pub(super) use look::ip;
 
 use super::netns::{Discovery, Found, Netns, discover, has_other_mounts, on_visitor};
@@ -25,7 +25,7 @@ const MISS_PAUSE: Duration = Duration::from_secs(2);
 
 /// Which namespaces are looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub enum Scope {
     /// All on this machine.
     #[default]
     All,
@@ -35,7 +35,7 @@ pub(crate) enum Scope {
 
 /// The inventory and what is needed to keep it true. Its methods block for milliseconds.
 #[derive(Debug)]
-pub(crate) struct Survey {
+pub struct Survey {
     roots: Roots,
     node: Netns,
     scope: Scope,
@@ -58,7 +58,7 @@ impl Survey {
     ///
     /// # Errors
     /// When the node's own namespace cannot be entered or read.
-    pub(crate) fn take(roots: &Roots, node: &Netns, scope: Scope) -> Result<Self, SystemError> {
+    pub fn take(roots: &Roots, node: &Netns, scope: Scope) -> Result<Self, SystemError> {
         let mut survey = Self {
             roots: roots.clone(),
             node: node.clone(),
@@ -84,22 +84,22 @@ impl Survey {
     }
 
     /// The machine as it was at the last look.
-    pub(crate) fn inventory(&self) -> &Inventory {
+    pub fn inventory(&self) -> &Inventory {
         &self.inventory
     }
 
     /// What was found, to resolve names with: in scope or not.
-    pub(crate) fn discovery(&self) -> &Discovery {
+    pub fn discovery(&self) -> &Discovery {
         &self.discovery
     }
 
     /// How to open a namespace that is known.
-    pub(crate) fn netns(&self, id: NetnsId) -> Option<&Netns> {
+    pub fn netns(&self, id: NetnsId) -> Option<&Netns> {
         Some(&self.discovery.found.get(&id)?.netns)
     }
 
     /// Brings the inventory up to date after a change was told.
-    pub(crate) fn refresh(&mut self, changed: &Changed) -> Delta {
+    pub fn refresh(&mut self, changed: &Changed) -> Delta {
         let mut stale = BTreeSet::new();
         let mut strange = false;
         for nsid in &changed.nsids {
@@ -127,7 +127,7 @@ impl Survey {
     /// Looks for namespaces that an event named and that the inventory does not know, or knows
     /// without a process that could name them. Costs nothing for what is known, and for what
     /// was looked for in vain a moment ago.
-    pub(crate) fn learn(&mut self, ids: &BTreeSet<NetnsId>) -> Delta {
+    pub fn learn(&mut self, ids: &BTreeSet<NetnsId>) -> Delta {
         let lacking = ids.iter().filter(|id| self.lacks(**id)).copied();
         let lacking: Vec<NetnsId> = lacking.collect();
         if lacking.is_empty() {
