@@ -57,6 +57,18 @@ impl TestNetns {
         ip(&format!("-n {} {args}", self.0));
     }
 
+    /// Sets `net.ipv4.ip_forward` inside.
+    pub(super) fn forward(&self, on: bool) {
+        let path = format!("/run/netns/{}", self.0);
+        let netns = super::netns::Netns::at(Path::new(&path)).unwrap();
+        let value = if on { "1" } else { "0" };
+        super::netns::visit(&netns, || {
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", value)
+                .map_err(|e| super::SystemError::os("write", "ip_forward", e))
+        })
+        .unwrap();
+    }
+
     pub(super) fn id(&self) -> tracer_core::event::NetnsId {
         let path = format!("/run/netns/{}", self.0);
         super::netns::Netns::at(Path::new(&path)).unwrap().id

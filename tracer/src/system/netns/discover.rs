@@ -117,3 +117,75 @@ pub fn foreign_init(roots: &Roots) -> Option<PathBuf> {
     let ours = std::fs::read_link(roots.proc().join("self/ns/mnt")).ok()?;
     (theirs != ours).then(|| roots.proc().join("1"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::testing::{Folder, TestNetns};
+    use std::os::unix::fs::symlink;
+
+    /// A process tree as a debug container sees it that shares the host's process ids.
+    struct Tree(Folder);
+
+    impl Tree {
+        fn link(&self, at: &str, to: &str) {
+            let path = self.0.path().join(at);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            symlink(to, path).unwrap();
+        }
+
+        fn roots(&self) -> Roots {
+            Roots::at(self.0.path(), self.0.path())
+        }
+    }
+
+    #[test]
+    fn a_container_finds_the_hosts_namespaces_through_the_first_process() {
+        let tree = Tree(Folder::new("discover"));
+        let made = TestNetns::new("discover");
+        let id = made.id();
+        tree.link("self/ns/mnt", "mnt:[1]");
+        tree.link("1/ns/mnt", "mnt:[2]");
+        tree.link("1/ns/net", "net:[4026531840]");
+        tree.link("1/root/run/netns", "/run/netns");
+        tree.link("700/ns/net", "net:[4026539999]");
+        tree.link("70/ns/net", "net:[4026539999]");
+        tree.link("71/ns/net", "gone");
+        tree.0
+            .write("self/mountinfo", "1 0 0:1 / / rw - overlay overlay rw\n");
+        let line = format!(
+            "9 1 0:4 net:[{}] /run/netns/{} rw - nsfs nsfs rw\n",
+            id.0, made.0
+        );
+        tree.0.write("1/mountinfo", &line);
+        let roots = tree.roots();
+        let found = discover(&roots);
+        let seen: Vec<_> = found
+            .found
+            .values()
+            .map(|f| (f.netns.id, f.name.clone(), f.pids.clone()))
+            .collect();
+        assert_eq!(
+            seen.iter().filter(|(id, ..)| id.0 > 4026531840).count(),
+            2,
+            "{seen:?}"
+        );
+        assert_eq!(found.found[&id].name.as_deref(), Some(made.0.as_str()));
+        assert_eq!(found.found[&NetnsId(4026539999)].pids, [70, 700]);
+        assert_eq!(found.found[&NetnsId(4026531840)].pids, [1]);
+        found.found[&id]
+            .netns
+            .open()
+            .expect("opened through the first process's root");
+        assert!(!has_other_mounts(&roots, &found));
+        tree.0.write("1/mountinfo", "");
+        assert!(has_other_mounts(&roots, &found));
+    }
+
+    #[test]
+    fn a_tree_that_cannot_be_read_finds_nothing_and_says_so() {
+        let nowhere = Path::new("/nonexistent");
+        let found = discover(&Roots::at(nowhere, nowhere));
+        assert_eq!((found.found.len(), found.unreadable), (0, 1));
+    }
+}

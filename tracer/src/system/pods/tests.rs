@@ -8,6 +8,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use tracer_core::inventory::Cgroup;
 
 const ID: &str = "3f2a8c0d9e1b4f5a6c7d8e9f0a1b2c3d4e5f60718293a4b5c6d7e8f901234567";
 
@@ -146,6 +147,10 @@ fn pods_on_the_hosts_network_are_known_by_cgroup_and_told_apart() {
     let name = names.of_cgroup(&roots, &path);
     assert_eq!(name.as_deref(), Some("kube-system/proxy-x1"));
     let own = Netns::own(&roots).unwrap();
+    let mut here = Survey::take(&Roots::default(), &own, Scope::All).unwrap();
+    here.learn_cgroups([id, 1 << 60]);
+    let known: Vec<_> = here.inventory().cgroups.iter().collect();
+    assert_eq!(known, [(&id, &Cgroup { path, pod: None })]);
     let survey = Survey::take(&roots, &own, Scope::All).unwrap();
     let error = resolve_pod(&roots, &survey, "proxy-x1").unwrap_err();
     assert_eq!(

@@ -2,6 +2,7 @@
 
 use crate::system::netns::{Discovery, Found};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 use tracer_core::event::NetnsId;
 use tracer_core::inventory::Namespace;
 
@@ -12,7 +13,7 @@ pub struct Delta {
     pub added: BTreeSet<NetnsId>,
     /// Namespaces whose devices, addresses, routes or names changed.
     pub updated: BTreeSet<NetnsId>,
-    /// Namespaces that are gone. When the node's is among them, [`crate::system::Watch`] must
+    /// Namespaces that are gone; the inventory remembers them for a minute. When the node's is among them, [`crate::system::Watch`] must
     /// release it too.
     pub removed: BTreeSet<NetnsId>,
 }
@@ -23,20 +24,24 @@ impl Delta {
         self.added.is_empty() && self.updated.is_empty() && self.removed.is_empty()
     }
 
-    /// The difference between two inventories.
+    /// The difference between two inventories, of which the first also holds what had departed
+    /// already.
     pub(super) fn between(
         before: &BTreeMap<NetnsId, Namespace>,
         now: &BTreeMap<NetnsId, Namespace>,
+        departed: &BTreeMap<NetnsId, Instant>,
     ) -> Self {
         let mut delta = Self::default();
         for (id, namespace) in now {
-            match before.get(id) {
+            match before.get(id).filter(|_| !departed.contains_key(id)) {
                 None => delta.added.insert(*id),
                 Some(old) if old != namespace => delta.updated.insert(*id),
                 Some(_) => false,
             };
         }
-        let gone = before.keys().filter(|id| !now.contains_key(id));
+        let gone = before
+            .keys()
+            .filter(|id| !now.contains_key(id) && !departed.contains_key(id));
         delta.removed.extend(gone);
         delta
     }

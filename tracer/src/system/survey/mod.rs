@@ -11,17 +11,24 @@ pub use delta::Delta;
 pub(super) use look::ip;
 
 use super::netns::{Discovery, Found, Netns, discover, has_other_mounts, on_visitor};
-use super::pods::PodNames;
+use super::pods::{CgroupPaths, PodNames};
 use super::{Changed, Roots, SystemError};
 use look::Sight;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tracer_core::event::NetnsId;
-use tracer_core::inventory::{Inventory, Namespace};
+use tracer_core::inventory::{Cgroup, Inventory, Namespace};
 
 /// Looking for a namespace that an event named reads every process: one that was looked for in
 /// vain is not looked for again before this.
 const MISS_PAUSE: Duration = Duration::from_secs(2);
+
+/// How long a namespace that is gone stays in the inventory, so that flows which end after their
+/// pod can still be named.
+const MEMORY: Duration = Duration::from_secs(60);
+
+/// Cgroups remembered at most.
+const CGROUPS: usize = 1 << 14;
 
 /// Which namespaces are looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +58,8 @@ pub struct Survey {
     names: BTreeMap<NetnsId, names::Names>,
     inventory: Inventory,
     missed: BTreeMap<NetnsId, Instant>,
+    departed: BTreeMap<NetnsId, Instant>,
+    cgroups: CgroupPaths,
 }
 
 impl Survey {
@@ -75,6 +84,8 @@ impl Survey {
                 ..Inventory::default()
             },
             missed: BTreeMap::new(),
+            departed: BTreeMap::new(),
+            cgroups: CgroupPaths::default(),
         };
         survey.search(BTreeSet::new());
         match survey.sights.contains_key(&node.id) {
@@ -83,7 +94,7 @@ impl Survey {
         }
     }
 
-    /// The machine as it was at the last look.
+    /// The machine as it was at the last look, with namespaces that went away in the last minute.
     pub fn inventory(&self) -> &Inventory {
         &self.inventory
     }
@@ -139,6 +150,21 @@ impl Survey {
             .retain(|_, at| now.duration_since(*at) < MISS_PAUSE);
         self.missed.extend(lacking.into_iter().map(|id| (id, now)));
         delta
+    }
+
+    /// Learns the paths and pods of cgroups that events named.
+    pub fn learn_cgroups(&mut self, ids: impl IntoIterator<Item = u64>) {
+        for id in ids {
+            let known = &mut self.inventory.cgroups;
+            if known.contains_key(&id) || known.len() >= CGROUPS {
+                continue;
+            }
+            if let Some(path) = self.cgroups.get(&self.roots, id) {
+                let path = path.to_owned();
+                let pod = self.pods.of_cgroup(&self.roots, &path);
+                known.insert(id, Cgroup { path, pod });
+            }
+        }
     }
 
     fn lacks(&self, id: NetnsId) -> bool {
@@ -231,7 +257,23 @@ impl Survey {
             })
             .collect();
         let before = std::mem::replace(&mut self.inventory.namespaces, now);
-        Delta::between(&before, &self.inventory.namespaces)
+        let delta = Delta::between(&before, &self.inventory.namespaces, &self.departed);
+        self.remember(before, &delta);
+        delta
+    }
+
+    /// Keeps what is gone for a while.
+    fn remember(&mut self, before: BTreeMap<NetnsId, Namespace>, delta: &Delta) {
+        let now = Instant::now();
+        self.departed
+            .extend(delta.removed.iter().map(|id| (*id, now)));
+        let present = &self.sights;
+        self.departed
+            .retain(|id, at| !present.contains_key(id) && now.duration_since(*at) < MEMORY);
+        let kept = before
+            .into_iter()
+            .filter(|(id, _)| self.departed.contains_key(id));
+        self.inventory.namespaces.extend(kept);
     }
 }
 

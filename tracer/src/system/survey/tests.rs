@@ -67,8 +67,12 @@ fn link<'a>(survey: &'a Survey, id: NetnsId, name: &str) -> &'a Link {
 #[test]
 fn links_addresses_routes_peers_and_roles() {
     let lab = Lab::new(2);
+    lab.pods[0].forward(true);
+    lab.pods[1].forward(false);
     let survey = lab.survey();
     let inventory = survey.inventory();
+    let forwards = |n: usize| inventory.namespaces[&lab.pods[n].id()].forwards;
+    assert_eq!([forwards(0), forwards(1)], [Some(true), Some(false)]);
     let (node, pod) = (lab.node.id(), lab.pods[1].id());
     assert_eq!(
         inventory
@@ -161,25 +165,34 @@ fn kinds_masters_and_what_lies_below() {
     );
     assert_eq!(
         link(&survey, id, "vx").lower,
-        None,
-        "vxlan tells it elsewhere"
+        Some(index(&survey, id, "va"))
     );
 }
 
-/// Takes changes until a condition holds.
+/// Takes changes until a condition holds of the survey and of all that was told so far.
 async fn until(
     watch: &mut Watch,
     survey: &mut Survey,
     what: &str,
-    holds: impl Fn(&Survey) -> bool,
+    holds: impl Fn(&Survey, &Delta) -> bool,
 ) {
+    let mut told = Delta::default();
     let wait = async {
-        while !holds(survey) {
+        while !holds(survey, &told) {
             let changed = watch.changed().await.unwrap();
-            survey.refresh(&changed);
+            let delta = survey.refresh(&changed);
+            told.added.extend(delta.added);
+            told.updated.extend(delta.updated);
+            told.removed.extend(delta.removed);
         }
     };
     tokio::time::timeout(DEADLINE, wait).await.expect(what);
+}
+
+/// Whether a namespace has a device of that name, as far as is known.
+fn has(survey: &Survey, id: NetnsId, name: &str) -> bool {
+    let links = survey.inventory().namespaces.get(&id).map(|ns| &ns.links);
+    links.is_some_and(|links| links.values().any(|l| l.name == name))
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -193,41 +206,120 @@ async fn what_comes_and_goes_is_heard_of() {
 
     let late = TestNetns::new("late");
     let id = late.id();
-    until(&mut watch, &mut survey, "a new name", |s| {
-        s.inventory().name(id).is_some()
-    })
-    .await;
+    let named = |s: &Survey, d: &Delta| d.added.contains(&id) && s.inventory().name(id).is_some();
+    until(&mut watch, &mut survey, "a new name", named).await;
 
     late.tie("eth0", &lab.node, "veth-late");
     late.ip("addr add 10.88.0.2/24 dev eth0");
-    let owned = |s: &Survey| s.inventory().owns(id, "10.88.0.2".parse().unwrap());
+    let owned = |s: &Survey, _: &Delta| s.inventory().owns(id, "10.88.0.2".parse().unwrap());
     until(&mut watch, &mut survey, "an address in it", owned).await;
     let peer = link(&survey, node, "veth-late").peer;
     assert_eq!(peer, Some((id, index(&survey, id, "eth0"))));
 
     late.ip("route add default via 10.88.0.1");
-    let routed = |s: &Survey| {
-        s.inventory().namespaces[&id]
-            .routes
-            .iter()
-            .any(|r| r.via.is_some())
+    let routed = |s: &Survey, _: &Delta| {
+        let routes = &s.inventory().namespaces[&id].routes;
+        routes.iter().any(|r| r.via.is_some())
     };
     until(&mut watch, &mut survey, "its route", routed).await;
 
+    let name = late.0.clone();
     drop(late);
-    let forgotten = |s: &Survey| !s.inventory().namespaces.contains_key(&id);
-    until(&mut watch, &mut survey, "its end", forgotten).await;
-    let veth_gone = |s: &Survey| {
-        let links = &s.inventory().namespaces[&node].links;
-        !links.values().any(|l| l.name == "veth-late")
-    };
+    let gone = |s: &Survey, d: &Delta| d.removed.contains(&id) && !has(s, node, "veth-late");
     until(
         &mut watch,
         &mut survey,
-        "the veth's end: nothing holds the namespace",
+        "its end, and the veth's: nothing holds it",
+        gone,
+    )
+    .await;
+    assert_eq!(
+        survey.inventory().name(id),
+        Some(name.as_str()),
+        "remembered for a while"
+    );
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_namespace_made_anew_under_its_old_name_is_another() {
+    let roots = Roots::default();
+    let lab = Lab::new(1);
+    let mut watch = Watch::start(&roots, &lab.node()).unwrap();
+    let mut survey = Survey::take(&roots, &lab.node(), Scope::All).unwrap();
+    let pod = &lab.pods[0];
+    let node = lab.node.id();
+    pod.ip("link add br-old type bridge");
+    crate::system::testing::ip(&format!("netns del {}", pod.0));
+    crate::system::testing::ip(&format!("netns add {}", pod.0));
+    pod.tie("eth0", &lab.node, "veth-new");
+    let id = pod.id();
+    let settled = |s: &Survey, _: &Delta| {
+        let peer = s.inventory().link(id, 2).and_then(|l| l.peer);
+        peer.is_some_and(|(other, _)| other == node) && !has(s, node, "veth0")
+    };
+    until(&mut watch, &mut survey, "the new one", settled).await;
+    assert!(has(&survey, id, "eth0") && !has(&survey, id, "br-old"));
+    let peer = link(&survey, node, "veth-new").peer;
+    assert_eq!(peer, Some((id, index(&survey, id, "eth0"))));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_nodes_own_end_is_told_and_lets_it_go() {
+    let roots = Roots::default();
+    let lab = Lab::new(1);
+    let pod = Netns::at(Path::new(&format!("/run/netns/{}", lab.pods[0].0))).unwrap();
+    let node = lab.node.id();
+    let mut watch = Watch::start(&roots, &lab.node()).unwrap();
+    let mut survey = Survey::take(&roots, &lab.node(), Scope::All).unwrap();
+    let Lab {
+        node: gone,
+        pods: _pods,
+    } = lab;
+    drop(gone);
+    let told = |_: &Survey, d: &Delta| d.removed.contains(&node);
+    until(&mut watch, &mut survey, "the node's end", told).await;
+    let mut from_pod = Watch::start(&roots, &pod).unwrap();
+    watch.release_node();
+    let mut pods_view = Survey::take(&roots, &pod, Scope::All).unwrap();
+    let veth_gone = |s: &Survey, _: &Delta| !has(s, pod.id, "eth0");
+    until(
+        &mut from_pod,
+        &mut pods_view,
+        "the end of the pod's veth",
         veth_gone,
     )
     .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn only_what_is_in_scope_is_looked_at() {
+    let roots = Roots::default();
+    let lab = Lab::new(2);
+    let (inside, outside) = (lab.pods[0].id(), lab.pods[1].id());
+    let mut watch = Watch::start(&roots, &lab.node()).unwrap();
+    let scope = Scope::Only(BTreeSet::from([inside]));
+    let mut survey = Survey::take(&roots, &lab.node(), scope).unwrap();
+    let seen = |s: &Survey| {
+        s.inventory()
+            .namespaces
+            .keys()
+            .copied()
+            .collect::<BTreeSet<_>>()
+    };
+    assert_eq!(seen(&survey), BTreeSet::from([inside, lab.node.id()]));
+    assert!(
+        survey.discovery().found.contains_key(&outside),
+        "still known by name"
+    );
+    assert_eq!(
+        link(&survey, lab.node.id(), "veth1").peer.unwrap().0,
+        outside
+    );
+    lab.pods[1].ip("link add br1 type bridge");
+    lab.pods[0].ip("link add br0 type bridge");
+    until(&mut watch, &mut survey, "br0", |s, _| has(s, inside, "br0")).await;
+    assert_eq!(seen(&survey), BTreeSet::from([inside, lab.node.id()]));
+    assert_eq!(survey.learn(&BTreeSet::from([outside])), Delta::default());
 }
 
 #[test]
@@ -280,7 +372,7 @@ async fn measure_a_node_with_110_pods() {
         late.ip(&format!("addr add {addr}/24 dev eth0"));
         let made = Instant::now();
         let addr = addr.parse().unwrap();
-        until(&mut watch, &mut survey, "late", |s| {
+        until(&mut watch, &mut survey, "late", |s, _| {
             s.inventory().owns(id, addr)
         })
         .await;
