@@ -2,11 +2,12 @@
 
 use super::Finding;
 use crate::packet::{Proto, Tuple};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::net::IpAddr;
 
 /// What is told of one flow, or of a group of flows that took the same way (`count` > 1).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flow {
     /// [`super::SCHEMA`].
     pub schema: u32,
@@ -41,7 +42,7 @@ pub struct Flow {
 }
 
 /// A tuple with its protocol's name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProtoTuple {
     /// tcp, udp, icmp, icmpv6, sctp, or the number.
     pub proto: ProtoName,
@@ -62,6 +63,20 @@ impl From<Tuple> for ProtoTuple {
 /// A protocol as the report prints it: its name, or its number where srctrace has no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtoName(pub Proto);
+
+impl JsonSchema for ProtoName {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ProtoName".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A protocol by name, or by number where srctrace has no name.",
+            "type": "string",
+            "pattern": "^(tcp|udp|icmp|icmpv6|sctp|[0-9]{1,3})$",
+        })
+    }
+}
 
 impl Serialize for ProtoName {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -85,7 +100,7 @@ impl<'de> Deserialize<'de> for ProtoName {
 }
 
 /// Addresses and ports.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TupleView {
     /// Source address.
     pub src: IpAddr,
@@ -109,7 +124,7 @@ impl From<Tuple> for TupleView {
 }
 
 /// Why a flow is told now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
     /// Both sides ended it, or one reset it.
@@ -121,7 +136,7 @@ pub enum End {
 }
 
 /// Who began a flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Origin {
     /// What kind of place it began at.
     pub kind: OriginKind,
@@ -138,7 +153,9 @@ pub struct Origin {
 }
 
 /// Kinds of origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum OriginKind {
     /// A pod's namespace on this node.
@@ -152,7 +169,7 @@ pub enum OriginKind {
 }
 
 /// The process that made the node's own traffic.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OriginProcess {
     /// Process id.
     pub pid: Option<u32>,
@@ -163,7 +180,7 @@ pub struct OriginProcess {
 }
 
 /// One sighting of the flow's first packet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hop {
     /// From 1.
     pub n: u32,
@@ -194,7 +211,7 @@ pub struct Hop {
 }
 
 /// A conntrack entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConntrackView {
     /// The request before translation.
     pub orig: TupleView,
@@ -209,7 +226,7 @@ pub struct ConntrackView {
 }
 
 /// An address and port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AddrPort {
     /// Address.
     pub addr: IpAddr,
@@ -218,7 +235,7 @@ pub struct AddrPort {
 }
 
 /// A change of address or port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rewrite {
     /// Which way the packet went.
     pub direction: RewriteDirection,
@@ -250,7 +267,7 @@ pub struct Rewrite {
 }
 
 /// Which way a rewritten packet went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RewriteDirection {
     /// From the origin.
@@ -260,7 +277,7 @@ pub enum RewriteDirection {
 }
 
 /// What a rewrite changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RewriteField {
     /// The source address (its port may have changed with it).
@@ -274,7 +291,9 @@ pub enum RewriteField {
 }
 
 /// Whose doing a rewrite was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Where {
     /// The origin's own namespace.
@@ -292,7 +311,7 @@ pub enum Where {
 }
 
 /// The hook at which a rewrite happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RewriteHook {
     /// netfilter prerouting.
@@ -314,7 +333,7 @@ pub enum RewriteHook {
 }
 
 /// What did a rewrite.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RewriteAgent {
     /// netfilter's NAT.
@@ -332,7 +351,7 @@ pub enum RewriteAgent {
 }
 
 /// How a rewrite is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RewriteEvidence {
     /// The kernel's binding shows it.
@@ -342,7 +361,7 @@ pub enum RewriteEvidence {
 }
 
 /// A rule in one of the rule stores.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rule {
     /// iptables-legacy, iptables-nft, nft.
     pub backend: String,
@@ -369,7 +388,7 @@ pub struct Rule {
 }
 
 /// How a rule is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleEvidence {
     /// The kernel ran it for this flow while we watched.
@@ -379,7 +398,7 @@ pub enum RuleEvidence {
 }
 
 /// A tc program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tc {
     /// Program id.
     pub id: u32,
@@ -388,7 +407,7 @@ pub struct Tc {
 }
 
 /// Wire packets and bytes of each direction, at the first hop that sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Packets {
     /// Packets from the origin.
     pub request: u64,
@@ -401,7 +420,7 @@ pub struct Packets {
 }
 
 /// Whether the exchange worked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Delivery {
     /// The answer.
     pub code: DeliveryCode,
@@ -414,7 +433,9 @@ pub struct Delivery {
 }
 
 /// Whether an exchange worked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeliveryCode {
     /// Application data both ways, or an answered UDP/ICMP request.
@@ -434,7 +455,7 @@ pub enum DeliveryCode {
 }
 
 /// Who refused a flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusedBy {
     /// The address that answered.
     pub addr: IpAddr,
@@ -445,7 +466,7 @@ pub struct RefusedBy {
 }
 
 /// A packet of the flow that died on this host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Drop {
     /// Which way it went.
     pub direction: RewriteDirection,
@@ -470,7 +491,7 @@ pub struct Drop {
 }
 
 /// A process that ended the connection and opened another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Proxy {
     /// Process id.
     pub pid: u32,
@@ -489,7 +510,7 @@ pub struct Proxy {
 }
 
 /// What a PROXY protocol header says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProxyProtocol {
     /// 1 or 2.
     pub version: u8,
@@ -500,7 +521,7 @@ pub struct ProxyProtocol {
 }
 
 /// The answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// What became of the source.
     pub source: SourceCode,
@@ -513,7 +534,9 @@ pub struct Verdict {
 }
 
 /// What became of a flow's source address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceCode {
     /// It left as it was sent.

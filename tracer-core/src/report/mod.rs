@@ -18,13 +18,14 @@ pub use flow::{
 };
 pub use summary::{Capability, Events, ExpectLine, Flows, Group, ObservedBy, Summary, Unavailable};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The number of this contract.
 pub const SCHEMA: u32 = 1;
 
 /// One line of NDJSON.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Line {
     /// One flow, or a group of flows that took the same way.
