@@ -154,7 +154,7 @@ pub struct Origin {
 
 /// Kinds of origin.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum OriginKind {
@@ -277,7 +277,7 @@ pub enum RewriteDirection {
 }
 
 /// What a rewrite changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Hash, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RewriteField {
     /// The source address (its port may have changed with it).
@@ -292,7 +292,7 @@ pub enum RewriteField {
 
 /// Whose doing a rewrite was.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Where {
@@ -434,7 +434,7 @@ pub struct Delivery {
 
 /// Whether an exchange worked.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum DeliveryCode {
@@ -535,7 +535,7 @@ pub struct Verdict {
 
 /// What became of a flow's source address.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceCode {
