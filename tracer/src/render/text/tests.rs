@@ -289,3 +289,21 @@ fn the_first_lines() {
     };
     assert_snapshot!(header(&armed, PLAIN) + &waiting("traffic to 10.20.30.40", PLAIN));
 }
+
+#[test]
+fn ways_say_from_how_many_places() {
+    let many = flow_with(&[("/count", json!(308))]);
+    let mut few = preserved();
+    few.count = 4;
+    let mut node = flow_with(&[
+        ("/origin/kind", json!("node")),
+        ("/origin/pod", json!(null)),
+    ]);
+    node.rewrites[0].rule = None;
+    let way = |exemplar, origins| Way {
+        exemplar,
+        origins,
+        source_on_wire: "10.100.0.5".parse().ok(),
+    };
+    assert_snapshot!(ways(&[way(&few, 1), way(&many, 14), way(&node, 1)], PLAIN));
+}
