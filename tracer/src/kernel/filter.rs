@@ -39,6 +39,7 @@ impl Filter {
             (!self.dests.is_empty(), config_flags::DEST),
             (!self.sources.is_empty(), config_flags::SRC),
             (self.scope.is_some(), config_flags::SCOPE),
+            (!self.protos.is_empty(), config_flags::PROTO),
             (self.each_packet, config_flags::EACH_PACKET),
         ];
         config.flags = flags.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum();

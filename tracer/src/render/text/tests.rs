@@ -307,3 +307,21 @@ fn ways_say_from_how_many_places() {
     };
     assert_snapshot!(ways(&[way(&few, 1), way(&many, 14), way(&node, 1)], PLAIN));
 }
+
+#[test]
+fn what_left_is_told_of_the_node_and_not_of_what_comes_after_it() {
+    let mut flow = preserved();
+    for (n, netns, dir) in [(3, 7, "ingress"), (4, 7, "egress"), (5, 8, "ingress")] {
+        let mut hop = serde_json::to_value(&flow.hops[1]).unwrap();
+        hop["n"] = json!(n);
+        hop["netns"] = json!(netns);
+        hop["netns_name"] = json!(format!("beyond-{netns}"));
+        hop["ifname"] = json!(format!("far{n}"));
+        hop["dir"] = json!(dir);
+        flow.hops.push(serde_json::from_value(hop).unwrap());
+    }
+    for hop in &mut flow.hops {
+        hop.host = "node-a".into();
+    }
+    assert_snapshot!(super::flow(&flow, PLAIN));
+}
