@@ -10,8 +10,7 @@ use tracer_core::report::{
 
 /// Whether this rewrite is about the source, which is the question.
 pub(super) fn is_answer(rewrite: &Rewrite) -> bool {
-    rewrite.direction == RewriteDirection::Request
-        && matches!(rewrite.field, RewriteField::Src | RewriteField::Sport)
+    rewrite.direction == RewriteDirection::Request && rewrite.field == RewriteField::Src
 }
 
 /// All lines of one rewrite.
