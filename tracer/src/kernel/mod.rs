@@ -15,5 +15,6 @@ pub use error::KernelError;
 pub use filter::Filter;
 pub use load::Programs;
 pub use maps::Counters;
+pub use offsets::{KernelTypes, OffsetsError, read as read_types};
 pub use ring::Ring;
 pub use taps::{Side, TcMode};
