@@ -138,7 +138,7 @@ pub struct Origin {
 }
 
 /// Kinds of origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum OriginKind {
     /// A pod's namespace on this node.
@@ -260,7 +260,7 @@ pub enum RewriteDirection {
 }
 
 /// What a rewrite changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum RewriteField {
     /// The source address (its port may have changed with it).
@@ -274,7 +274,7 @@ pub enum RewriteField {
 }
 
 /// Whose doing a rewrite was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum Where {
     /// The origin's own namespace.
@@ -414,7 +414,7 @@ pub struct Delivery {
 }
 
 /// Whether an exchange worked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeliveryCode {
     /// Application data both ways, or an answered UDP/ICMP request.
@@ -513,7 +513,7 @@ pub struct Verdict {
 }
 
 /// What became of a flow's source address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceCode {
     /// It left as it was sent.
