@@ -43,8 +43,24 @@ impl Btf<'_> {
     /// # Errors
     /// If there is no such structure or member, or the BTF is malformed.
     pub fn field(&self, name: &str, path: &str) -> Result<Field, BtfError> {
+        self.field_of(self.structure(name)?, path)
+    }
+
+    /// The structure or union called `name` (a forward declaration is none).
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn structure(&self, name: &str) -> Result<TypeId, BtfError> {
+        self.find(name, &[Kind::Struct, Kind::Union], "struct")
+    }
+
+    /// As [`Btf::field`], of a structure that was found before: finding it is the costly part.
+    ///
+    /// # Errors
+    /// If there is no such member, or the BTF is malformed.
+    pub fn field_of(&self, ty: TypeId, path: &str) -> Result<Field, BtfError> {
         let steps = steps(path)?;
-        let ty = self.find(name, &[Kind::Struct, Kind::Union], "struct")?;
+        let name = self.name(ty)?;
         let bits = self.size(ty)?.saturating_mul(8);
         let mut field = Field {
             bit_offset: 0,

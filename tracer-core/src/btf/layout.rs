@@ -1,7 +1,7 @@
 //! Fills [`Offsets`] from BTF: which fields the programs read, what they must look like, and
 //! what it costs when this kernel has no such field.
 
-use super::{Btf, Shape};
+use super::{Btf, BtfError, Shape, TypeId};
 use tracer_common::{ABSENT, Offsets};
 
 /// What a field must be for the programs to read it.
@@ -69,8 +69,9 @@ impl Layout {
             offsets: Offsets::UNKNOWN,
             absent: Vec::new(),
         };
+        let mut sources: Vec<_> = sources.iter().map(|btf| Source::new(btf)).collect();
         for row in ROWS {
-            match (row.locate(sources), row.effect) {
+            match (row.locate(&mut sources), row.effect) {
                 (Ok(offset), _) => *(row.slot)(&mut layout.offsets) = offset,
                 (Err(why), Some(effect)) => {
                     layout.absent.push(Absent {
@@ -101,11 +102,11 @@ impl Layout {
 
 impl Row {
     /// The byte offset, or why there is none: the reason of the first place in the first source.
-    fn locate(&self, sources: &[&Btf<'_>]) -> Result<u32, String> {
+    fn locate(&self, sources: &mut [Source<'_>]) -> Result<u32, String> {
         let mut first = None;
-        for btf in sources {
+        for source in sources {
             for (name, path, want) in self.places {
-                match place(btf, name, path, *want) {
+                match source.place(name, path, *want) {
                     Ok(offset) => return Ok(offset),
                     Err(why) => first = first.or(Some(why)),
                 }
@@ -115,24 +116,50 @@ impl Row {
     }
 }
 
-fn place(btf: &Btf<'_>, name: &str, path: &str, want: Want) -> Result<u32, String> {
-    let field = btf.field(name, path).map_err(|error| error.to_string())?;
-    let (Some(offset), Some(size)) = (field.byte_offset(), field.byte_size()) else {
-        return Err(format!("{name}.{path} is a bit-field"));
-    };
-    let shape = btf.shape(field.ty).map_err(|error| error.to_string())?;
-    let fits = match want {
-        Want::Pointer => matches!(shape, Shape::Pointer(_)),
-        Want::Int(bytes) => matches!(shape, Shape::Int { .. }) && size == bytes,
-        Want::Bytes(bytes) => size == bytes,
-        Want::Aggregate => matches!(shape, Shape::Struct | Shape::Union),
-    };
-    if fits {
-        Ok(offset)
-    } else {
-        Err(format!(
-            "{name}.{path} is not what it was: {shape:?} of {size} bytes"
-        ))
+/// One BTF and the structure found last in it: the rows of one structure follow each other.
+struct Source<'b> {
+    btf: &'b Btf<'b>,
+    last: Option<(&'static str, Result<TypeId, BtfError>)>,
+}
+
+impl<'b> Source<'b> {
+    fn new(btf: &'b Btf<'b>) -> Self {
+        Self { btf, last: None }
+    }
+
+    fn structure(&mut self, name: &'static str) -> Result<TypeId, BtfError> {
+        match &self.last {
+            Some((last, found)) if *last == name => found.clone(),
+            _ => {
+                let found = self.btf.structure(name);
+                self.last = Some((name, found.clone()));
+                found
+            }
+        }
+    }
+
+    /// The byte offset of a field that looks as wanted, or why there is none.
+    fn place(&mut self, name: &'static str, path: &str, want: Want) -> Result<u32, String> {
+        let ty = self.structure(name).map_err(|error| error.to_string())?;
+        let field = self
+            .btf
+            .field_of(ty, path)
+            .map_err(|error| error.to_string())?;
+        let (Some(offset), Some(size)) = (field.byte_offset(), field.byte_size()) else {
+            return Err(format!("{name}.{path} is a bit-field"));
+        };
+        let shape = self
+            .btf
+            .shape(field.ty)
+            .map_err(|error| error.to_string())?;
+        let fits = match want {
+            Want::Pointer => matches!(shape, Shape::Pointer(_)),
+            Want::Int(bytes) => matches!(shape, Shape::Int { .. }) && size == bytes,
+            Want::Bytes(bytes) => size == bytes,
+            Want::Aggregate => matches!(shape, Shape::Struct | Shape::Union),
+        };
+        let other = || format!("{name}.{path} has become {shape:?} of {size} bytes");
+        fits.then_some(offset).ok_or_else(other)
     }
 }
 

@@ -55,7 +55,7 @@ impl<'a> Btf<'a> {
     /// If there is none, or it is malformed.
     pub fn prototype(&self, name: &str) -> Result<Prototype<'a>, BtfError> {
         let mut ty = self.find(name, &[Kind::Func, Kind::Typedef], "function")?;
-        for _ in 0..super::MAX_CHAIN {
+        for _ in 0..super::types::MAX_CHAIN {
             ty = self.strip(ty)?;
             if ty.0 == 0 {
                 break;
@@ -83,13 +83,6 @@ impl<'a> Btf<'a> {
             what: "function",
             name: name.to_owned(),
         })
-    }
-
-    /// Whether a structure or union of that name is described (a forward declaration is not).
-    #[must_use]
-    pub fn has_struct(&self, name: &str) -> bool {
-        self.find(name, &[Kind::Struct, Kind::Union], "struct")
-            .is_ok()
     }
 
     /// The first type of that name that is of one of these kinds; own ones before the base's.

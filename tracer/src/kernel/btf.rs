@@ -37,7 +37,7 @@ fn remedy(error: &io::Error) -> &'static str {
 }
 
 /// One BTF file's bytes: several megabytes for vmlinux, so not to be kept.
-pub(crate) struct BtfFile {
+pub struct BtfFile {
     path: PathBuf,
     bytes: Vec<u8>,
 }
@@ -47,7 +47,7 @@ impl BtfFile {
     ///
     /// # Errors
     /// If this kernel has none or it may not be read.
-    pub(crate) fn vmlinux() -> Result<Self, ReadError> {
+    pub fn vmlinux() -> Result<Self, ReadError> {
         Self::read(Path::new(FOLDER).join("vmlinux"))
     }
 
@@ -56,7 +56,7 @@ impl BtfFile {
     ///
     /// # Errors
     /// If it is there and may not be read.
-    pub(crate) fn module(name: &str) -> Result<Option<Self>, ReadError> {
+    pub fn module(name: &str) -> Result<Option<Self>, ReadError> {
         match Self::read(Path::new(FOLDER).join(name)) {
             Err(ReadError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 Ok(None)
@@ -76,7 +76,7 @@ impl BtfFile {
     ///
     /// # Errors
     /// If its content is malformed.
-    pub(crate) fn parse(&self) -> Result<Btf<'_>, ReadError> {
+    pub fn parse(&self) -> Result<Btf<'_>, ReadError> {
         Btf::parse(&self.bytes).map_err(|source| self.content(source))
     }
 
@@ -84,7 +84,7 @@ impl BtfFile {
     ///
     /// # Errors
     /// If its content is malformed.
-    pub(crate) fn parse_split<'a>(&'a self, base: &'a Btf<'a>) -> Result<Btf<'a>, ReadError> {
+    pub fn parse_split<'a>(&'a self, base: &'a Btf<'a>) -> Result<Btf<'a>, ReadError> {
         Btf::parse_split(base, &self.bytes).map_err(|source| self.content(source))
     }
 

@@ -94,7 +94,7 @@ static PROBES: &[Probe] = &[
 ];
 
 /// Asks all questions. What is found may differ for another user or in another container.
-pub(crate) fn capabilities() -> Vec<Capability> {
+pub fn capabilities() -> Vec<Capability> {
     let file = BtfFile::vmlinux().ok();
     let btf = file.as_ref().and_then(|file| file.parse().ok());
     let answer = |probe: &Probe| {

@@ -1,12 +1,13 @@
 //! The kernel half from outside: finding offsets, loading, attaching, reading the ring and the
 //! maps. The only user of aya.
 
-mod btf;
+pub mod btf;
 mod error;
+pub mod features;
 mod filter;
 mod load;
 mod maps;
-mod offsets;
+pub mod offsets;
 mod ring;
 mod taps;
 

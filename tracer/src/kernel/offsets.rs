@@ -86,17 +86,46 @@ fn drop_reasons(btf: &Btf<'_>) -> BTreeMap<u32, String> {
 mod tests {
     use super::*;
 
+    /// What this machine's kernel says of itself, held against what must be true of any kernel.
     #[test]
     fn this_kernel_is_described() {
         let types = read().unwrap();
-        assert_ne!(types.offsets.skb_head, tracer_common::ABSENT);
+        let o = types.offsets;
+        assert_eq!(types.unavailable, []);
+        assert_eq!(o.skb_data, o.skb_head + 8, "head and data are neighbours");
+        assert_eq!(
+            o.skb_data_len,
+            o.skb_len + 4,
+            "len and data_len are neighbours"
+        );
+        assert!([o.skb_vlan_tci + 2, o.skb_vlan_tci - 2].contains(&o.skb_vlan_proto));
+        assert_eq!(
+            o.ct_reply - o.ct_orig,
+            56,
+            "list node of 16 bytes, tuple of 40"
+        );
+        assert_eq!([o.tuple_src, o.tuple_sport, o.tuple_l3num], [0, 16, 18]);
+        assert_eq!([o.tuple_dst, o.tuple_dport, o.tuple_proto], [20, 36, 38]);
+        assert!(o.ct_status > o.ct_reply && o.ct_mark > o.ct_status);
         assert!(
             types
                 .drop_reasons
                 .values()
                 .any(|name| name == "NETFILTER_DROP")
         );
-        assert_eq!(types.unavailable, []);
+    }
+
+    /// A tracepoint passes its own data and then what its prototype lists.
+    #[test]
+    fn this_kernels_tracepoints_are_described() {
+        let file = BtfFile::vmlinux().unwrap();
+        let btf = file.parse().unwrap();
+        let count = |name: &str| {
+            let prototype = btf.prototype(&format!("btf_trace_{name}")).unwrap();
+            prototype.parameters.len()
+        };
+        assert_eq!(count("netif_receive_skb"), 2);
+        assert_eq!(count("net_dev_start_xmit"), 3);
     }
 
     #[test]
