@@ -19,7 +19,9 @@ pub(crate) fn require_root(task: &str, why: &str) -> Result<(), Stop> {
     if is_root() {
         return Ok(());
     }
-    Err(Stop::impossible(format!("{why} needs root: run `sudo -E env PATH=\"$PATH\" cargo xtask {task}`")))
+    Err(Stop::impossible(format!(
+        "{why} needs root: run `sudo -E env PATH=\"$PATH\" cargo xtask {task}`"
+    )))
 }
 
 /// Stops unless Debian packages for this machine can be fetched: `missing` names what would have to be installed.
@@ -44,11 +46,16 @@ pub(crate) fn require_debian(missing: &str) -> Result<(), Stop> {
 }
 
 fn field<'a>(release: &'a str, key: &str) -> Option<&'a str> {
-    release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).map(|value| value.trim_matches('"'))
+    release
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
+        .map(|value| value.trim_matches('"'))
 }
 
 fn is_debian(release: &str) -> bool {
-    let ids = field(release, "ID").into_iter().chain(field(release, "ID_LIKE"));
+    let ids = field(release, "ID")
+        .into_iter()
+        .chain(field(release, "ID_LIKE"));
     ids.flat_map(str::split_whitespace).any(|id| id == "debian")
 }
 
@@ -62,7 +69,9 @@ mod tests {
 
     #[test]
     fn debian_and_its_children_are_recognised() {
-        assert!(is_debian("PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n"));
+        assert!(is_debian(
+            "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n"
+        ));
         assert!(is_debian("ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n"));
         assert!(!is_debian("ID=fedora\nID_LIKE=rhel\n"));
         assert!(!is_debian("VERSION_ID=debian\n"));

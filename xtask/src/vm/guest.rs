@@ -1,13 +1,15 @@
 //! What the virtual machine's file system holds: busybox, networking tools with their libraries, kernel modules, the
 //! programs to run and `/init`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
 use super::image::Image;
 use super::kernels::Unpacked;
-use super::tools::Tools;
+use super::libraries;
+use super::programs::{LIBRARIES, Programs};
 use crate::process;
 
 /// Programs that every image has; a machine without one of them cannot run the labs.
@@ -32,17 +34,25 @@ const WELCOME: [&str; 9] = [
     "bash", "bpftool", "ipset", "iperf3", "ipvsadm", "ping", "strace", "unshare", "wg",
 ];
 
-/// Programs that look at the name they are called by.
-const FAMILIES: [&str; 6] = [
-    "iptables",
-    "ip6tables",
-    "xtables",
-    "ebtables",
-    "arptables",
-    "nsenter",
-];
+/// iptables and its kin are a few programs that look at the name they are called by.
+const IPTABLES: [&str; 3] = ["iptables", "ip6tables", "ebtables"];
 
-const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
+/// What follows those names.
+const VARIANTS: [&str; 3] = ["", "-legacy", "-nft"];
+
+/// And what follows these.
+const ACTIONS: [&str; 3] = ["", "-save", "-restore"];
+
+/// Tables of names that packages keep, where programs look for them.
+const NAMES: [&str; 4] = ["protocols", "services", "ethertypes", "nsswitch.conf"];
+
+/// What kmod is called by.
+const KMOD: [&str; 6] = ["modprobe", "lsmod", "insmod", "rmmod", "depmod", "modinfo"];
+
+const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n";
+const GROUP: &str = "root:x:0:\nnogroup:x:65534:\n";
+const HOSTS: &str = "127.0.0.1 localhost\n::1 localhost\n";
+
 const INIT: &str = include_str!("init.sh");
 
 /// One boot: what to run, and with which files.
@@ -52,8 +62,6 @@ pub(crate) struct Job {
     pub(crate) script: String,
     /// Name in `/usr/bin` and the file of this machine to put there.
     pub(crate) programs: Vec<(String, PathBuf)>,
-    /// Directories of this machine that appear at the same path.
-    pub(crate) directories: Vec<PathBuf>,
     /// Text that no program in the machine prints by chance; marks begin and end of the run on the console.
     pub(crate) nonce: String,
 }
@@ -62,10 +70,10 @@ pub(crate) struct Job {
 ///
 /// # Errors
 /// When a required program is missing or a file cannot be read.
-pub(crate) fn image(job: &Job, kernel: &Unpacked, tools: &Tools) -> Result<Image> {
+pub(crate) fn image(job: &Job, kernel: &Unpacked, programs: &Programs) -> Result<Image> {
     let mut builder = Builder {
         image: Image::new(),
-        tools,
+        programs,
     };
     builder.image.text("/init", INIT, 0o755);
     builder.image.text("/etc/vm/run", job.script.clone(), 0o755);
@@ -75,12 +83,8 @@ pub(crate) fn image(job: &Job, kernel: &Unpacked, tools: &Tools) -> Result<Image
     for (name, source) in &job.programs {
         builder.program(&format!("/usr/bin/{name}"), source)?;
     }
-    for dir in &job.directories {
-        builder
-            .image
-            .copy_tree(dir.to_str().context("a path is not UTF-8")?, dir)?;
-    }
-    builder.system()?;
+    builder.files();
+    builder.tools()?;
     builder.image.copy_tree(
         &format!("/usr/lib/modules/{}", kernel.release),
         &kernel.modules,
@@ -90,61 +94,58 @@ pub(crate) fn image(job: &Job, kernel: &Unpacked, tools: &Tools) -> Result<Image
 
 struct Builder<'a> {
     image: Image,
-    tools: &'a Tools,
+    programs: &'a Programs,
 }
 
 impl Builder<'_> {
-    fn system(&mut self) -> Result<()> {
+    fn files(&mut self) {
         for dir in [
-            "proc", "sys", "dev", "run", "tmp", "root", "var/tmp", "var/log", "var/run",
+            "proc", "sys", "dev", "run", "tmp", "root", "var/tmp", "var/log",
         ] {
             self.image.directory(dir);
         }
-        for file in ["protocols", "services", "ethertypes", "nsswitch.conf"]
-            .map(|name| format!("/etc/{name}"))
-        {
-            if Path::new(&file).is_file() {
-                self.image.copy(&file, Path::new(&file));
+        for path in NAMES.map(|name| format!("/etc/{name}")) {
+            if Path::new(&path).is_file() {
+                self.image.copy(&path, Path::new(&path));
             }
         }
-        self.image.text(
-            "/etc/passwd",
-            "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
-            0o644,
-        );
-        self.image
-            .text("/etc/group", "root:x:0:\nnogroup:x:65534:\n", 0o644);
-        self.image
-            .text("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n", 0o644);
+        for (path, text) in [
+            ("/etc/passwd", PASSWD),
+            ("/etc/group", GROUP),
+            ("/etc/hosts", HOSTS),
+        ] {
+            self.image.text(path, text, 0o644);
+        }
+    }
+
+    fn tools(&mut self) -> Result<()> {
         for name in REQUIRED {
             if !self.tool(name)? {
-                bail!(
-                    "{name} is neither installed on this machine nor unpacked; remove target/vm/cache/tools to fetch it"
-                );
+                bail!("{name} is not on this machine; the virtual machine needs it");
             }
         }
         for name in WELCOME {
             self.tool(name)?;
         }
-        for name in self
-            .tools
-            .matching(|name| FAMILIES.iter().any(|family| name.starts_with(family)))?
-        {
-            self.tool(&name)?;
+        for name in IPTABLES {
+            for variant in VARIANTS {
+                for action in ACTIONS {
+                    self.tool(&format!("{name}{variant}{action}"))?;
+                }
+            }
         }
-        for applet in ["modprobe", "lsmod", "insmod", "rmmod", "depmod", "modinfo"] {
-            self.image
-                .link(&format!("/usr/sbin/{applet}"), "../bin/kmod");
+        for name in KMOD {
+            self.image.link(&format!("/usr/sbin/{name}"), "../bin/kmod");
         }
         // busybox's own shell would prefer its commands to the real ones.
         self.image.link("/usr/bin/sh", "dash");
-        self.extensions()?;
+        self.plugins()?;
         self.busybox()
     }
 
-    /// The program `name` of this machine at the same place in the image; false if there is none.
+    /// The program `name` of this machine, at the same place in the image; false if there is none.
     fn tool(&mut self, name: &str) -> Result<bool> {
-        let Some(path) = self.tools.find(name) else {
+        let Some(path) = self.programs.file(name) else {
             return Ok(false);
         };
         let place = if path.parent().is_some_and(|dir| dir.ends_with("sbin")) {
@@ -155,11 +156,11 @@ impl Builder<'_> {
         let real = path
             .canonicalize()
             .with_context(|| format!("following {}", path.display()))?;
-        let real_name = real
-            .file_name()
-            .and_then(|name| name.to_str())
-            .context("a program's name is not UTF-8")?;
-        let target = format!("/usr/{place}/{real_name}");
+        let called = real.file_name().and_then(|name| name.to_str());
+        let target = format!(
+            "/usr/{place}/{}",
+            called.context("a program's name is not UTF-8")?
+        );
         self.program(&target, &real)?;
         self.image.link(&format!("/usr/{place}/{name}"), &target);
         Ok(true)
@@ -175,46 +176,27 @@ impl Builder<'_> {
     }
 
     fn libraries(&mut self, source: &Path) -> Result<()> {
-        let mut ldd = self.tools.with_libraries("ldd");
-        let output = ldd.arg(source).output().context("starting ldd")?;
-        if !output.status.success() {
-            // Statically linked, or a script.
-            return Ok(());
-        }
-        for (name, path) in parse_ldd(&String::from_utf8_lossy(&output.stdout))? {
-            let target = if name.starts_with('/') {
-                name
-            } else {
-                format!("{LIBRARIES}/{name}")
-            };
-            self.image.copy(&target, Path::new(&path));
+        for (target, library) in libraries::needed_by(source, self.programs)? {
+            self.image.copy(&target, &library);
         }
         Ok(())
     }
 
-    /// Plug-ins that are opened by name at run time.
-    fn extensions(&mut self) -> Result<()> {
-        let places = [
-            "usr/lib/x86_64-linux-gnu/xtables",
-            "usr/lib/x86_64-linux-gnu/ipset",
-            "usr/lib/tc",
-        ];
-        let system = places
-            .iter()
-            .map(|place| Path::new("/").join(place))
-            .filter(|dir| dir.is_dir());
-        for dir in self.tools.directories(&places).into_iter().chain(system) {
-            let place = places
-                .iter()
-                .find(|place| dir.ends_with(place))
-                .context("an unknown place")?;
-            self.image.copy_tree(&format!("/{place}"), &dir)?;
-            // One stands for all: they link the C library and those of the program that opens them.
-            if let Some(one) = std::fs::read_dir(&dir)?
-                .flatten()
-                .find(|entry| entry.path().extension() == Some("so".as_ref()))
-            {
-                self.libraries(&one.path())?;
+    /// Libraries that iptables and ipset open by name at run time.
+    fn plugins(&mut self) -> Result<()> {
+        for name in ["xtables", "ipset"] {
+            for dir in self.programs.plugins(name) {
+                self.image.copy_tree(&format!("{LIBRARIES}/{name}"), &dir)?;
+                for entry in fs::read_dir(&dir)? {
+                    let path = entry?.path();
+                    // Nearly all need only what the program brings; these also need libraries of connection labels.
+                    if path
+                        .file_name()
+                        .is_some_and(|name| name == "libxt_connlabel.so")
+                    {
+                        self.libraries(&path)?;
+                    }
+                }
             }
         }
         Ok(())
@@ -223,62 +205,17 @@ impl Builder<'_> {
     /// busybox, and its commands where the image has no better one.
     fn busybox(&mut self) -> Result<()> {
         let busybox = self
-            .tools
-            .find("busybox")
-            .context("busybox-static is neither installed nor unpacked")?;
+            .programs
+            .file("busybox")
+            .context("busybox is not here")?;
         self.image.copy("/usr/bin/busybox", &busybox);
-        let applets = process::output(
-            self.tools.command("busybox")?.arg("--list"),
-            "asking busybox what it can do",
-        )?;
-        for applet in applets.lines() {
-            if !self.image.has(&format!("/usr/sbin/{applet}")) {
-                self.image.link(&format!("/usr/bin/{applet}"), "busybox");
+        let mut list = self.programs.command("busybox")?;
+        let commands = process::output(list.arg("--list"), "asking busybox what it can do")?;
+        for name in commands.lines() {
+            if !self.image.has(&format!("/usr/sbin/{name}")) {
+                self.image.link(&format!("/usr/bin/{name}"), "busybox");
             }
         }
         Ok(())
-    }
-}
-
-/// Names of libraries with the files found for them. The program loader has its path as name.
-fn parse_ldd(text: &str) -> Result<Vec<(String, String)>> {
-    let mut found = Vec::new();
-    for line in text.lines().map(str::trim) {
-        let Some((what, _address)) = line.rsplit_once(" (0x") else {
-            if line.contains("not found") {
-                bail!("a library is missing: {line}");
-            }
-            continue;
-        };
-        match what.split_once(" => ") {
-            Some((name, path)) => found.push((name.to_owned(), path.to_owned())),
-            None if what.starts_with('/') => found.push((what.to_owned(), what.to_owned())),
-            None => {} // the kernel's own, linux-vdso
-        }
-    }
-    Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ldd_output_gives_names_and_files() {
-        let text = "\tlinux-vdso.so.1 (0x00007ffd1e3f2000)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
-                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f2a)\n";
-        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        assert_eq!(
-            parse_ldd(text).unwrap(),
-            [
-                pair("libc.so.6", "/lib/x86_64-linux-gnu/libc.so.6"),
-                pair("/lib64/ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2"),
-            ]
-        );
-        assert_eq!(parse_ldd("\tstatically linked\n").unwrap(), []);
-        let error = parse_ldd("\tlibx.so.1 => not found\n")
-            .unwrap_err()
-            .to_string();
-        assert_eq!(error, "a library is missing: libx.so.1 => not found");
     }
 }

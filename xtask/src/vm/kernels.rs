@@ -8,8 +8,10 @@ use clap::ValueEnum;
 
 use super::modules;
 use super::packages::{self, Mirror, Package, Pool};
+use super::programs::Programs;
 use super::store::Store;
-use super::tools::Tools;
+use crate::setup::Mode;
+use crate::stop::Stop;
 
 /// Debian's package that always depends on the suite's newest kernel for cloud machines: few drivers, all of netfilter.
 const META: &str = "linux-image-cloud-amd64";
@@ -35,7 +37,7 @@ impl Kernel {
     /// All of them, oldest first.
     pub(crate) const ALL: [Self; 4] = [Self::V5_10, Self::V6_1, Self::V6_12, Self::V7];
 
-    /// As on the command line and in the labs' declarations.
+    /// As on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::V5_10 => "5.10",
@@ -45,14 +47,18 @@ impl Kernel {
         }
     }
 
-    fn suites(self) -> Vec<String> {
-        let suites: &[&str] = match self {
+    /// As in the labs' declarations.
+    pub(crate) fn lab_name(self) -> &'static str {
+        if self == Self::V7 { "7.x" } else { self.name() }
+    }
+
+    fn suites(self) -> &'static [&'static str] {
+        match self {
             Self::V5_10 => &["bullseye", "bullseye-security"],
             Self::V6_1 => &["bookworm", "bookworm-updates", "bookworm-security"],
             Self::V6_12 => &["bookworm-backports"],
             Self::V7 => &["trixie-backports"],
-        };
-        suites.iter().map(|&suite| suite.to_owned()).collect()
+        }
     }
 
     fn is_version(self, version: &str) -> bool {
@@ -75,29 +81,23 @@ pub(crate) struct Unpacked {
 /// The unpacked kernel, downloaded first if it is not in the store.
 ///
 /// # Errors
-/// When its suite has vanished, has no such kernel any more, or cannot be reached.
+/// When its suite has vanished, has no such kernel any more, or cannot be reached; in [`Mode::Report`] when it would
+/// have to be downloaded.
 pub(crate) fn ensure(
     kernel: Kernel,
     store: &Store,
-    tools: &Tools,
-    mirror: &Mirror,
+    programs: &Programs,
+    mode: Mode,
 ) -> Result<Unpacked> {
-    let dir = store.entry(
-        &format!("kernel-{}", kernel.name()),
-        modules::SELECTION,
-        |dir| {
-            println!("vm-test: downloading the {} kernel", kernel.name());
-            let apt = store.apt(kernel.name());
-            let pool = Pool::open(&apt, mirror, &kernel.suites(), Path::new("/dev/null"))?;
-            let packages = resolve(kernel, &pool)?;
-            println!(
-                "vm-test: unpacking {} {}",
-                packages[0].name, packages[0].version
-            );
-            pool.unpack(&packages, &dir.join("root"))?;
-            arrange(dir, tools)
-        },
-    );
+    let entry = format!("kernel-{}", kernel.name());
+    if mode == Mode::Report && !store.has(&entry, modules::SELECTION) {
+        let name = kernel.name();
+        let say = format!("missing: the {name} kernel; run without --no-install to download it");
+        return Err(Stop::failed(say).into());
+    }
+    let dir = store.entry(&entry, modules::SELECTION, |dir| {
+        fetch(kernel, dir, store, programs)
+    });
     let dir = dir.with_context(|| format!("kernel {}", kernel.name()))?;
     let release =
         fs::read_to_string(dir.join("release")).context("reading the kernel's release")?;
@@ -109,7 +109,19 @@ pub(crate) fn ensure(
     })
 }
 
-/// The packages that hold image and modules. From 7.0 on they are two; before, one.
+fn fetch(kernel: Kernel, dir: &Path, store: &Store, programs: &Programs) -> Result<()> {
+    println!("vm-test: downloading the {} kernel", kernel.name());
+    let mirror = Mirror::of_machine()?;
+    let pool = Pool::open(&store.apt(kernel.name()), &mirror, kernel.suites())?;
+    let packages = resolve(kernel, &pool)?;
+    let first = &packages[0];
+    println!("vm-test: unpacking {} {}", first.name, first.version);
+    pool.unpack(&packages, &dir.join("root"))?;
+    arrange(dir, programs)
+}
+
+/// The packages that hold image and modules. One up to 6.x; from 7 on image, modules and their
+/// index are three.
 fn resolve(kernel: Kernel, pool: &Pool) -> Result<Vec<Package>> {
     let mut best: Option<packages::Stanza> = None;
     for stanza in pool.show(META)? {
@@ -137,7 +149,11 @@ fn resolve(kernel: Kernel, pool: &Pool) -> Result<Vec<Package>> {
     };
     match depends_on(&image, "linux-binary-") {
         Err(_) => Ok(vec![image.package]),
-        Ok(_) => Ok(vec![part("linux-binary-")?, part("linux-modules-")?]),
+        Ok(_) => Ok(vec![
+            part("linux-binary-")?,
+            part("linux-modules-")?,
+            part("linux-base-")?,
+        ]),
     }
 }
 
@@ -149,7 +165,7 @@ fn depends_on(stanza: &packages::Stanza, prefix: &str) -> Result<String> {
 }
 
 /// Turns the unpacked packages below `dir/root` into what [`Unpacked`] promises and removes the rest.
-fn arrange(dir: &Path, tools: &Tools) -> Result<()> {
+fn arrange(dir: &Path, programs: &Programs) -> Result<()> {
     let root = dir.join("root");
     let base = ["usr/lib/modules", "lib/modules"]
         .iter()
@@ -177,7 +193,7 @@ fn arrange(dir: &Path, tools: &Tools) -> Result<()> {
         &base.join(&release),
         &dir.join("lib/modules").join(&release),
         &release,
-        tools,
+        programs,
     )?;
     fs::write(dir.join("release"), &release)?;
     fs::remove_dir_all(&root).context("removing what the virtual machine does not need")

@@ -1,153 +1,202 @@
 //! `cargo xtask vm-test`: the labs, or any command, on other kernels in a virtual machine.
+//!
+//! Kernels are Debian's, fetched by a private apt ([`packages`], [`kernels`]) and kept below `target/vm` ([`store`]).
+//! A machine's whole file system is one archive in its memory ([`guest`], [`image`]); it boots in seconds, runs one
+//! script and switches itself off ([`qemu`], [`console`]).
 
 mod console;
 mod guest;
 mod image;
 mod kernels;
+mod labs;
+mod libraries;
 mod modules;
 mod packages;
+mod plan;
+mod programs;
 mod qemu;
+mod report;
 mod store;
-mod tools;
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
 
 use console::Verdict;
 use guest::Job;
-use kernels::{Kernel, Unpacked};
-use packages::Mirror;
+use kernels::Kernel;
+use labs::{Lab, Results};
+use plan::Plan;
+use programs::Programs;
+use report::KernelRun;
 use store::Store;
-use tools::Tools;
 
-use crate::setup::Mode;
+use crate::build::{self, Profile};
+use crate::process;
+use crate::setup::{self, Mode, Need};
 use crate::stop::Stop;
+use crate::test::Counts;
+use crate::tools::Group;
 use crate::workspace::Workspace;
 
-/// Options of `cargo xtask vm-test`.
+/// Options of `cargo xtask vm-test`. Without any, it runs what CI runs.
 #[derive(Args, Default)]
 pub(crate) struct VmArgs {
-    /// Only this kernel (repeatable); default: all
+    /// Only this kernel (repeatable), with every lab that is for it
     #[arg(long, value_enum)]
-    pub(crate) kernel: Vec<Kernel>,
-    /// Run every lab on every kernel it declares, and write the table in docs/kernels.md
+    kernel: Vec<Kernel>,
+    /// Run every lab on every kernel it is for, and write the table in docs/kernels.md
     #[arg(long, conflicts_with_all = ["kernel", "filter", "shell"])]
-    pub(crate) all: bool,
-    /// Only labs whose name contains this
+    all: bool,
+    /// Only labs whose name contains this, on every kernel they are for
     #[arg(long, value_name = "LAB")]
-    pub(crate) filter: Option<String>,
+    filter: Option<String>,
     /// Run this shell command instead of the labs
     #[arg(long, value_name = "CMD", conflicts_with = "filter")]
-    pub(crate) shell: Option<String>,
-    /// Put this file of the machine into the virtual machine's /bin (repeatable)
+    shell: Option<String>,
+    /// Put this file into the virtual machine's /bin (repeatable)
     #[arg(long, value_name = "PATH")]
-    pub(crate) copy: Vec<PathBuf>,
-    /// End a virtual machine that takes longer, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
-    pub(crate) timeout: u64,
+    copy: Vec<PathBuf>,
+    /// End a virtual machine that takes longer, in seconds [default: 900]
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
 }
 
 impl VmArgs {
-    fn kernels(&self) -> Vec<Kernel> {
+    fn kernels(&self) -> &[Kernel] {
         if self.kernel.is_empty() {
-            Kernel::ALL.to_vec()
+            &Kernel::ALL
         } else {
-            self.kernel.clone()
+            &self.kernel
         }
+    }
+
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(self.timeout.unwrap_or(900))
+    }
+
+    /// The files of `--copy` with their names in the virtual machine.
+    fn copies(&self) -> Result<Vec<(String, PathBuf)>> {
+        self.copy.iter().map(|path| named(path)).collect()
+    }
+
+    fn plan<'a>(&self, labs: &'a [Lab]) -> Result<Plan<'a>> {
+        let ci = !self.all && self.kernel.is_empty() && self.filter.is_none();
+        let mut plan = if ci {
+            plan::for_ci(labs)
+        } else {
+            plan::everything(labs, self.kernels())
+        };
+        if let Some(filter) = &self.filter {
+            plan.values_mut()
+                .for_each(|labs| labs.retain(|lab| lab.name.contains(filter)));
+        }
+        plan.retain(|_, labs| !labs.is_empty());
+        if plan.is_empty() {
+            return Err(Stop::usage("no lab is for these kernels and has such a name").into());
+        }
+        Ok(plan)
     }
 }
 
 /// `cargo xtask vm-test`.
 ///
 /// # Errors
-/// When something cannot be had or built, or a run fails.
+/// When something cannot be had or built, or anything that ran has failed.
 pub(crate) fn command(space: &Workspace, args: &VmArgs, mode: Mode) -> Result<()> {
-    let lab = Laboratory::open(space, args, mode)?;
-    let Some(script) = &args.shell else {
-        return Err(Stop::failed("labs are not wired yet").into());
-    };
-    shell(&lab, args, script)
+    if let Some(script) = &args.shell {
+        return shell(space, args, mode, script);
+    }
+    let counts = run(space, args, mode)?;
+    println!(
+        "\n{} passed, {} failed, {} skipped",
+        counts.passed, counts.failed, counts.ignored
+    );
+    if counts.failed > 0 {
+        return Err(Stop::failed("labs failed on other kernels").into());
+    }
+    Ok(())
 }
 
-/// All that is the same for every boot.
-struct Laboratory {
-    store: Store,
-    tools: Tools,
-    mirror: Mirror,
+/// Boots the kernels, runs the labs there, and returns how many held; failures are in the counts.
+///
+/// # Errors
+/// When a kernel, a tool or the programs cannot be had or built.
+pub(crate) fn run(space: &Workspace, args: &VmArgs, mode: Mode) -> Result<Counts> {
+    let copies = args.copies()?;
+    let host = Host::prepare(space, args, mode)?;
+    setup::ensure(space, &[Need::Toolchain], mode)?;
+    let srctrace = build::all(space, Profile::Release)?;
+    let lab_program = build_labs(space)?;
+    let table = process::output(
+        process::command(&lab_program).arg("--json"),
+        "asking for the table of labs",
+    )?;
+    let labs = labs::parse_table(&table)?;
+    let mut programs = vec![
+        ("srctrace".to_owned(), srctrace),
+        ("labs".to_owned(), lab_program),
+    ];
+    programs.extend(copies);
+    let mut runs = Vec::new();
+    for (kernel, chosen) in args.plan(&labs)? {
+        let script = labs::script(kernel, &labs, &chosen);
+        runs.push(host.labs(
+            kernel,
+            &chosen,
+            &Job {
+                script,
+                programs: programs.clone(),
+                nonce: nonce(),
+            },
+        )?);
+    }
+    print!("{}", report::summary(&runs));
+    if args.all {
+        let document = space.root().join("docs/kernels.md");
+        report::write(&document, &report::table(&labs, &runs))?;
+        println!("wrote {}", space.relative(&document));
+    }
+    let mut counts = Counts::default();
+    runs.iter().for_each(|run| counts.add(run.counts));
+    Ok(counts)
 }
 
-impl Laboratory {
-    fn open(space: &Workspace, _args: &VmArgs, _mode: Mode) -> Result<Self> {
-        let store = Store::open(space)?;
-        let codename = codename()?;
-        let mirror = Mirror::of_machine(&codename)?;
-        let tools = Tools::ensure(&store, &mirror, &codename)?;
-        Ok(Self {
-            store,
-            tools,
-            mirror,
-        })
-    }
-
-    fn kernel(&self, kernel: Kernel) -> Result<Unpacked> {
-        kernels::ensure(kernel, &self.store, &self.tools, &self.mirror)
-    }
-
-    /// Runs `job` on `kernel`, giving each line that it prints to `see`.
-    fn boot(
-        &self,
-        kernel: Kernel,
-        job: &Job,
-        deadline: Duration,
-        see: impl FnMut(&str),
-    ) -> Result<Verdict> {
-        let unpacked = self.kernel(kernel)?;
-        let dir = self.store.run(kernel.name())?;
-        let image = dir.join("initramfs.cpio");
-        guest::image(job, &unpacked, &self.tools)?.write(&image)?;
-        let log = dir.join("console.log");
-        let boot = qemu::Boot {
-            vmlinuz: &unpacked.vmlinuz,
-            image: &image,
-            nonce: &job.nonce,
-            log: &log,
-            deadline,
-        };
-        boot.run(&self.tools, see)
-    }
+fn build_labs(space: &Workspace) -> Result<PathBuf> {
+    let mut cargo = process::cargo(space);
+    cargo.args([
+        "build",
+        "--quiet",
+        "--package",
+        "srctrace-tests",
+        "--bin",
+        "labs",
+    ]);
+    process::run(&mut cargo, "building the labs")?;
+    Ok(space.target().join("debug/labs"))
 }
 
 /// Runs one script on each kernel with its output on the screen.
-fn shell(lab: &Laboratory, args: &VmArgs, script: &str) -> Result<()> {
-    let mut failed = Vec::new();
-    let programs = args
-        .copy
-        .iter()
-        .map(|path| named(path))
-        .collect::<Result<Vec<_>>>()?;
+fn shell(space: &Workspace, args: &VmArgs, mode: Mode, script: &str) -> Result<()> {
+    let programs = args.copies()?;
+    let host = Host::prepare(space, args, mode)?;
     let job = Job {
         script: script.to_owned(),
         programs,
-        directories: Vec::new(),
         nonce: nonce(),
     };
-    for kernel in args.kernels() {
-        println!("== kernel {}", kernel.name());
-        let start = Instant::now();
-        let verdict = lab.boot(kernel, &job, Duration::from_secs(args.timeout), |line| {
-            println!("{line}")
-        })?;
-        let ok = describe(&verdict);
+    let mut failed = Vec::new();
+    for &kernel in args.kernels() {
+        let ended = host.boot(kernel, &job, |line| println!("{line}"))?;
         println!(
-            "== kernel {}: {ok} ({:.1} s)",
-            kernel.name(),
-            start.elapsed().as_secs_f32()
+            "== {}: {} ({:.1} s)\n",
+            ended.release,
+            describe(&ended.verdict),
+            ended.took.as_secs_f64()
         );
-        if verdict != Verdict::Ended(0) {
+        if ended.verdict != Verdict::Ended(0) {
             failed.push(kernel.name());
         }
     }
@@ -161,6 +210,79 @@ fn shell(lab: &Laboratory, args: &VmArgs, script: &str) -> Result<()> {
     .into())
 }
 
+/// What is the same for every boot.
+struct Host {
+    store: Store,
+    programs: Programs,
+    deadline: Duration,
+    mode: Mode,
+}
+
+/// A boot that is over.
+struct Ended {
+    release: String,
+    verdict: Verdict,
+    took: Duration,
+}
+
+impl Host {
+    fn prepare(space: &Workspace, args: &VmArgs, mode: Mode) -> Result<Self> {
+        setup::ensure(
+            space,
+            &[Need::Tools(Group::Lab), Need::Tools(Group::Vm)],
+            mode,
+        )?;
+        Ok(Self {
+            store: Store::open(space)?,
+            programs: Programs::of(space),
+            deadline: args.deadline(),
+            mode,
+        })
+    }
+
+    /// Runs `job` on `kernel`, giving each line that it prints to `see`.
+    fn boot(&self, kernel: Kernel, job: &Job, see: impl FnMut(&str)) -> Result<Ended> {
+        let unpacked = kernels::ensure(kernel, &self.store, &self.programs, self.mode)?;
+        println!("== kernel {} ({})", kernel.name(), unpacked.release);
+        let start = Instant::now();
+        let dir = self.store.run(kernel.name())?;
+        let (image, log) = (dir.join("initramfs.cpio"), dir.join("console.log"));
+        guest::image(job, &unpacked, &self.programs)?.write(&image)?;
+        let boot = qemu::Boot {
+            vmlinuz: &unpacked.vmlinuz,
+            image: &image,
+            nonce: &job.nonce,
+            log: &log,
+            deadline: self.deadline,
+        };
+        let verdict = boot.run(&self.programs, see)?;
+        Ok(Ended {
+            release: unpacked.release,
+            verdict,
+            took: start.elapsed(),
+        })
+    }
+
+    fn labs(&self, kernel: Kernel, chosen: &[&Lab], job: &Job) -> Result<KernelRun> {
+        let mut results = Results::expecting(chosen);
+        let ended = self.boot(kernel, job, |line| {
+            println!("{line}");
+            results.line(line);
+        })?;
+        let succeeded = ended.verdict == Verdict::Ended(0);
+        if !succeeded {
+            println!("== {}: {}", ended.release, describe(&ended.verdict));
+        }
+        let counts = results.counts(succeeded);
+        Ok(KernelRun {
+            release: ended.release,
+            results,
+            counts,
+            took: ended.took,
+        })
+    }
+}
+
 fn describe(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Ended(status) => format!("exit status {status}"),
@@ -172,30 +294,18 @@ fn describe(verdict: &Verdict) -> String {
 }
 
 fn named(path: &Path) -> Result<(String, PathBuf)> {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let name =
-        name.with_context(|| format!("--copy {}: not the name of a file", path.display()))?;
     if !path.is_file() {
         return Err(Stop::usage(format!("--copy {}: no such file", path.display())).into());
     }
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.with_context(|| format!("--copy {}: the name is not UTF-8", path.display()))?;
     Ok((name.to_owned(), path.to_path_buf()))
 }
 
 /// A mark that differs from run to run.
 fn nonce() -> String {
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     format!("--vm-{:x}-{:x}--", std::process::id(), now.as_nanos())
-}
-
-/// The Debian release of this machine.
-fn codename() -> Result<String> {
-    let text = fs::read_to_string("/etc/os-release").context("reading /etc/os-release")?;
-    let found = text
-        .lines()
-        .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
-    let found =
-        found.context("/etc/os-release names no release; vm-test needs a Debian machine")?;
-    Ok(found.trim_matches('"').to_owned())
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::tools::Tools;
+use super::programs::Programs;
 use crate::process;
 
 /// Changes whenever the selection below does, so that stored kernels are made again.
-pub(crate) const SELECTION: &str = "networking 1";
+pub(crate) const SELECTION: &str = "networking 2";
 
 /// Directories below `kernel/` that the labs may need.
 const WANTED: [&str; 4] = ["net/", "drivers/net/", "crypto/", "arch/x86/crypto/"];
@@ -41,8 +41,8 @@ const UNWANTED: [&str; 18] = [
 ///
 /// # Errors
 /// When a file cannot be copied or depmod or xz fails.
-pub(crate) fn select(from: &Path, to: &Path, release: &str, tools: &Tools) -> Result<()> {
-    depmod(from, release, tools)?;
+pub(crate) fn select(from: &Path, to: &Path, release: &str, programs: &Programs) -> Result<()> {
+    depmod(from, release, programs)?;
     let index = from.join("modules.dep");
     let text =
         fs::read_to_string(&index).with_context(|| format!("reading {}", index.display()))?;
@@ -60,7 +60,7 @@ pub(crate) fn select(from: &Path, to: &Path, release: &str, tools: &Tools) -> Re
         .collect::<Vec<_>>();
     for some in packed.chunks(200) {
         process::output(
-            tools.command("xz")?.arg("-d").args(some),
+            programs.command("xz")?.arg("-d").args(some),
             "uncompressing kernel modules",
         )?;
     }
@@ -73,17 +73,21 @@ pub(crate) fn select(from: &Path, to: &Path, release: &str, tools: &Tools) -> Re
             fs::copy(from.join(file), to.join(file)).with_context(|| format!("copying {file}"))?;
         }
     }
-    depmod(to, release, tools)
+    depmod(to, release, programs)
 }
 
 /// Makes the index of the tree `dir`, which lies in some `lib/modules/RELEASE`.
-fn depmod(dir: &Path, release: &str, tools: &Tools) -> Result<()> {
+fn depmod(dir: &Path, release: &str, programs: &Programs) -> Result<()> {
     let base = dir
         .ancestors()
         .nth(3)
         .context("not a directory below lib/modules")?;
     process::output(
-        tools.command("depmod")?.arg("-b").arg(base).arg(release),
+        programs
+            .command_as("kmod", "depmod")?
+            .arg("-b")
+            .arg(base)
+            .arg(release),
         "indexing kernel modules",
     )?;
     Ok(())

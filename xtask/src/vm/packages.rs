@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::host;
 use crate::process;
 
 /// Debian's own keys; they sign every suite used here, old and new.
@@ -25,8 +26,16 @@ impl Mirror {
     /// Asks the machine's apt, so that every way of writing sources lists is understood.
     ///
     /// # Errors
-    /// When apt is missing, or its sources name no Debian archive for `codename`.
-    pub(crate) fn of_machine(codename: &str) -> Result<Self> {
+    /// When this is no Debian machine, or apt's sources lack the archive or its security part.
+    pub(crate) fn of_machine() -> Result<Self> {
+        host::require_debian("kernels for virtual machines")?;
+        let text = fs::read_to_string("/etc/os-release").context("reading /etc/os-release")?;
+        let codename = text
+            .lines()
+            .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+        let codename = codename
+            .context("/etc/os-release names no release of Debian")?
+            .trim_matches('"');
         let mut apt = process::command("apt-get");
         apt.args([
             "indextargets",
@@ -94,23 +103,17 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Fetches the indexes of `suites` into `dir`. `installed` is the dpkg status file to resolve against.
+    /// Fetches the indexes of `suites` into `dir`.
     ///
     /// # Errors
     /// When a suite is gone or unreachable: nothing is left out silently.
-    pub(crate) fn open(
-        dir: &Path,
-        mirror: &Mirror,
-        suites: &[String],
-        installed: &Path,
-    ) -> Result<Self> {
-        for sub in ["state/lists/partial", "cache/archives/partial"] {
-            fs::create_dir_all(dir.join(sub))
-                .with_context(|| format!("creating {}", dir.join(sub).display()))?;
+    pub(crate) fn open(dir: &Path, mirror: &Mirror, suites: &[&str]) -> Result<Self> {
+        for sub in ["state/lists/partial", "cache/archives/partial"].map(|sub| dir.join(sub)) {
+            fs::create_dir_all(&sub).with_context(|| format!("creating {}", sub.display()))?;
         }
         let sources: String = suites.iter().map(|suite| mirror.source(suite)).collect();
         write(&dir.join("sources.list"), &sources)?;
-        write(&dir.join("apt.conf"), &configuration(dir, installed))?;
+        write(&dir.join("apt.conf"), &configuration(dir))?;
         let pool = Self {
             dir: dir.to_path_buf(),
         };
@@ -137,20 +140,6 @@ impl Pool {
             "looking up a package",
         )?;
         Ok(parse_stanzas(&text))
-    }
-
-    /// What installing `names` here would add, without installing it.
-    ///
-    /// # Errors
-    /// When apt finds no solution.
-    pub(crate) fn missing_for(&self, names: &[&str]) -> Result<Vec<Package>> {
-        let mut apt = self.apt("apt-get");
-        apt.args(["--simulate", "--no-install-recommends", "install"])
-            .args(names);
-        Ok(parse_simulation(&process::output(
-            &mut apt,
-            "asking apt what is missing",
-        )?))
     }
 
     /// Downloads `packages` (apt checks them against the signed index) and unpacks them over each other into `root`.
@@ -213,13 +202,13 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Everything apt would otherwise take from or leave in the machine's own directories. Proxy settings stay.
-fn configuration(dir: &Path, installed: &Path) -> String {
+fn configuration(dir: &Path) -> String {
     let dir = dir.display();
     format!(
         "Dir::Etc::SourceList \"{dir}/sources.list\";\n\
          Dir::Etc::SourceParts \"/dev/null\";\n\
          Dir::State \"{dir}/state\";\n\
-         Dir::State::status \"{}\";\n\
+         Dir::State::status \"/dev/null\";\n\
          Dir::Cache \"{dir}/cache\";\n\
          APT::Architectures {{ \"amd64\"; }};\n\
          APT::Sandbox::User \"root\";\n\
@@ -229,8 +218,7 @@ fn configuration(dir: &Path, installed: &Path) -> String {
          Acquire::IndexTargets::deb::DEP-11::DefaultEnabled \"false\";\n\
          Acquire::IndexTargets::deb::CNF::DefaultEnabled \"false\";\n\
          #clear APT::Update::Post-Invoke;\n\
-         #clear APT::Update::Post-Invoke-Success;\n",
-        installed.display()
+         #clear APT::Update::Post-Invoke-Success;\n"
     )
 }
 
@@ -255,19 +243,6 @@ fn parse_stanza(text: &str) -> Option<Stanza> {
             .map(str::to_owned)
             .collect(),
     })
-}
-
-/// Lines like `Inst name [installed] (version suite [arch])`.
-fn parse_simulation(text: &str) -> Vec<Package> {
-    let inst = |line: &str| {
-        let (name, rest) = line.strip_prefix("Inst ")?.split_once(' ')?;
-        let version = rest.split_once('(')?.1.split_whitespace().next()?;
-        Some(Package {
-            name: name.to_owned(),
-            version: version.to_owned(),
-        })
-    };
-    text.lines().filter_map(inst).collect()
 }
 
 #[cfg(test)]
@@ -329,15 +304,5 @@ mod tests {
             ]
         );
         assert!(parse_stanzas("").is_empty());
-    }
-
-    #[test]
-    fn a_simulation_names_new_and_upgraded_packages() {
-        let text = "Reading package lists...\nRemv qemu-utils [1:10]\nInst kmod (30+2 Debian:12.15/oldstable [amd64])\n\
-                    Inst libx [1.0] (1.1 Debian:12 [amd64]) []\nConf kmod (30+2 Debian:12.15/oldstable [amd64])\n";
-        assert_eq!(
-            parse_simulation(text),
-            [package("kmod", "30+2"), package("libx", "1.1")]
-        );
     }
 }
