@@ -1,1 +1,27 @@
-//! tracer-common
+//! The ABI between srctrace's eBPF programs and its user space.
+//!
+//! Both halves are compiled by different compilers, so only fixed-width integers and byte arrays
+//! cross the border: no `bool`, no `enum`, no `Option`. What may be unknown has a bit in a
+//! `present` word, or the value [`ABSENT`]; zero never means "unknown".
+//!
+//! Byte order: addresses and ports are in network order (byte arrays); every other integer is in
+//! the machine's own order, which is the same for both halves.
+#![no_std]
+
+mod config;
+mod event;
+mod flow;
+mod offsets;
+mod tuple;
+
+pub use config::{Config, MAX_PORT_RANGES, PrefixKey, config_flags, prefix_key, proto_bit};
+pub use event::{
+    RawConntrack, RawEvent, RawFingerprint, RawProcess, event_kind, matched, present, reason, tap,
+};
+pub use flow::{FlowKey, FlowState, FollowKey, SkbNote, counter};
+pub use offsets::{ABSENT, Offsets};
+pub use tuple::{RawTuple, family, ip_proto};
+
+/// Version of this ABI. It is compiled into both halves and compared when the programs are
+/// loaded, so that an object of another build is refused and not misread.
+pub const ABI_VERSION: u32 = 1;

@@ -1,0 +1,118 @@
+//! What user space tells the programs before they are loaded.
+
+use crate::{RawTuple, family};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// How many port ranges a filter may have.
+pub const MAX_PORT_RANGES: usize = 16;
+
+/// Bits of [`Config::flags`].
+pub mod config_flags {
+    /// A `--dest` was given: the destination trie decides.
+    pub const DEST: u32 = 1 << 0;
+    /// A `--src` was given: the source trie decides.
+    pub const SRC: u32 = 1 << 1;
+    /// A `--scope` was given: only namespaces in the scope map are looked at.
+    pub const SCOPE: u32 = 1 << 2;
+    /// Tell every packet (`--each-packet`).
+    pub const EACH_PACKET: u32 = 1 << 3;
+    /// A `--proto` was given: the protocol bits decide.
+    pub const PROTO: u32 = 1 << 4;
+}
+
+/// The filter, frozen into `.rodata`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct Config {
+    /// Bits of [`config_flags`].
+    pub flags: u32,
+    /// Which of `ports` apply where no `--dest` says otherwise, a bit each; zero: every port.
+    /// (The destination trie's values are such masks, too.)
+    pub port_mask: u32,
+    /// Protocols asked for, a bit each ([`proto_bit`]), with [`config_flags::PROTO`].
+    pub protos: [u32; 8],
+    /// Destination port ranges, both ends included, host byte order.
+    pub ports: [[u16; 2]; MAX_PORT_RANGES],
+    /// Tell a live flow again after this time, nanoseconds.
+    pub keepalive_ns: u64,
+}
+
+const _: () = assert!(size_of::<Config>() == 112);
+
+impl Config {
+    /// A filter that takes everything.
+    pub const EVERYTHING: Self = Self {
+        flags: 0,
+        port_mask: 0,
+        protos: [0; 8],
+        ports: [[0; 2]; MAX_PORT_RANGES],
+        keepalive_ns: 10_000_000_000,
+    };
+}
+
+/// Word and bit of protocol `proto` in [`Config::protos`].
+#[inline(always)]
+#[must_use]
+pub const fn proto_bit(proto: u8) -> (usize, u32) {
+    ((proto >> 5) as usize, 1 << (proto & 31))
+}
+
+/// Data part of the address tries' keys: family, then address. One trie serves both families: the
+/// prefix length is 32 plus the length of the address prefix.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct PrefixKey {
+    /// One of [`family`], then three zeros.
+    pub family: [u8; 4],
+    /// The address, as in [`RawTuple`].
+    pub addr: [u8; 16],
+}
+
+const _: () = assert!(size_of::<PrefixKey>() == 20);
+
+impl PrefixKey {
+    /// Prefix length of a whole key.
+    pub const BITS: u32 = 160;
+
+    /// The key of a tuple's destination.
+    #[inline(always)]
+    #[must_use]
+    pub fn dst(tuple: &RawTuple) -> Self {
+        Self {
+            family: [tuple.family, 0, 0, 0],
+            addr: tuple.dst,
+        }
+    }
+
+    /// The key of a tuple's source.
+    #[inline(always)]
+    #[must_use]
+    pub fn src(tuple: &RawTuple) -> Self {
+        Self {
+            family: [tuple.family, 0, 0, 0],
+            addr: tuple.src,
+        }
+    }
+}
+
+/// Trie prefix length and key of an address prefix of `len` bits.
+#[must_use]
+pub fn prefix_key(addr: core::net::IpAddr, len: u8) -> (u32, PrefixKey) {
+    let (fam, addr) = match addr {
+        core::net::IpAddr::V4(v4) => {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&v4.octets());
+            (family::V4, bytes)
+        }
+        core::net::IpAddr::V6(v6) => (family::V6, v6.octets()),
+    };
+    (
+        32 + u32::from(len),
+        PrefixKey {
+            family: [fam, 0, 0, 0],
+            addr,
+        },
+    )
+}

@@ -1,0 +1,206 @@
+//! Ring-buffer bytes to [`Event`]s. Total: any bytes give an event or an error.
+
+use super::{
+    Conntrack, Event, Fingerprint, Fragment, Icmp, Matched, NetnsId, Process, Reasons, Tap, Tcp,
+};
+use crate::packet::{Proto, Tuple};
+use tracer_common::{
+    RawConntrack, RawEvent, RawFingerprint, RawProcess, event_kind, matched, present, tap,
+};
+use zerocopy::FromBytes;
+
+/// Why a record could not be read. Each is a bug or a foreign object, never a normal state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The record has another size than this build's events.
+    #[error("event record of {0} bytes, expected {expected}", expected = size_of::<RawEvent>())]
+    Size(usize),
+    /// A discriminant that this build does not know.
+    #[error("event record with unknown {field} {value}")]
+    Unknown {
+        /// Which field.
+        field: &'static str,
+        /// Its value.
+        value: u8,
+    },
+}
+
+/// Reads one record.
+///
+/// # Errors
+/// When the record has the wrong size or an unknown kind, tap, family or match.
+pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
+    let raw = RawEvent::read_from_bytes(bytes).map_err(|_| DecodeError::Size(bytes.len()))?;
+    if raw.kind != event_kind::PACKET {
+        return Err(DecodeError::Unknown {
+            field: "kind",
+            value: raw.kind,
+        });
+    }
+    let has = |bit| raw.present & bit != 0;
+    let tuple = Tuple::from_raw(&raw.tuple).ok_or(DecodeError::Unknown {
+        field: "family",
+        value: raw.tuple.family,
+    })?;
+    Ok(Event {
+        time_ns: raw.time_ns,
+        skb: raw.skb,
+        tap: decode_tap(raw.tap)?,
+        netns: has(present::NETNS).then_some(NetnsId(raw.netns)),
+        ifindex: raw.ifindex,
+        tuple,
+        print: fingerprint(&raw.print, raw.present, tuple.proto),
+        reasons: Reasons(raw.reasons),
+        matched: decode_matched(raw.matched)?,
+        mark: has(present::MARK).then_some(raw.mark),
+        conntrack: if has(present::CONNTRACK) {
+            conntrack(&raw.conntrack)
+        } else {
+            None
+        },
+        conntrack_known: has(present::CONNTRACK_KNOWN),
+        quoted: if has(present::QUOTED) {
+            Tuple::from_raw(&raw.quoted)
+        } else {
+            None
+        },
+        vlan: has(present::VLAN).then_some(raw.vlan),
+        local: has(present::LOCAL),
+        process: process(&raw.process, raw.present),
+        l3_len: raw.l3_len,
+        packets: raw.packets,
+        bytes: raw.bytes,
+    })
+}
+
+fn decode_tap(value: u8) -> Result<Tap, DecodeError> {
+    match value {
+        tap::RECEIVE => Ok(Tap::Receive),
+        tap::TRANSMIT => Ok(Tap::Transmit),
+        tap::TC_INGRESS => Ok(Tap::TcIngress),
+        tap::TC_EGRESS => Ok(Tap::TcEgress),
+        _ => Err(DecodeError::Unknown {
+            field: "tap",
+            value,
+        }),
+    }
+}
+
+fn decode_matched(value: u8) -> Result<Matched, DecodeError> {
+    match value {
+        matched::FORWARD => Ok(Matched::Forward),
+        matched::REVERSE => Ok(Matched::Reverse),
+        matched::CONNTRACK => Ok(Matched::Conntrack),
+        matched::LEARNED => Ok(Matched::Learned),
+        matched::SKB => Ok(Matched::Skb),
+        matched::QUOTED => Ok(Matched::Quoted),
+        _ => Err(DecodeError::Unknown {
+            field: "match",
+            value,
+        }),
+    }
+}
+
+fn fingerprint(raw: &RawFingerprint, bits: u32, proto: Proto) -> Fingerprint {
+    let has = |bit| bits & bit != 0;
+    let first = !has(present::LATER_FRAGMENT);
+    Fingerprint {
+        tcp: has(present::TCP).then_some(Tcp {
+            seq: raw.seq,
+            ack: raw.ack,
+            flags: raw.tcp_flags,
+        }),
+        icmp: (proto.is_icmp() && first).then_some(Icmp {
+            kind: raw.icmp_type,
+            code: raw.icmp_code,
+            seq: raw.seq as u16,
+        }),
+        sctp_tag: (proto == Proto::SCTP && first).then_some(raw.seq),
+        payload_len: raw.payload_len,
+        payload_hash: has(present::PAYLOAD_HASH).then_some(raw.payload_hash),
+        ip_id: has(present::IP_ID).then_some(raw.ip_id),
+        fragment: if has(present::LATER_FRAGMENT) {
+            Fragment::Later
+        } else if has(present::FIRST_FRAGMENT) {
+            Fragment::First
+        } else {
+            Fragment::Whole
+        },
+        frag_offset: raw.frag_offset,
+        ttl: raw.ttl,
+        wire_packets: raw.wire_packets.max(1),
+    }
+}
+
+/// `IP_CT_IS_REPLY` of `enum ip_conntrack_info`: reply states are 3 and 4 (uapi
+/// `linux/netfilter/nf_conntrack_common.h`).
+const CT_FIRST_REPLY_STATE: u8 = 3;
+
+fn conntrack(raw: &RawConntrack) -> Option<Conntrack> {
+    Some(Conntrack {
+        orig: Tuple::from_raw(&raw.orig)?,
+        reply: Tuple::from_raw(&raw.reply)?,
+        status: raw.status,
+        zone: (raw.zone_known == 1).then_some(raw.zone),
+        mark: (raw.mark_known == 1).then_some(raw.mark),
+        is_reply: (CT_FIRST_REPLY_STATE..=4).contains(&raw.info),
+    })
+}
+
+fn process(raw: &RawProcess, bits: u32) -> Option<Process> {
+    let named = bits & present::PROCESS != 0;
+    let cgroup = (bits & present::CGROUP != 0).then_some(raw.cgroup);
+    (named || cgroup.is_some()).then(|| Process {
+        pid: named.then_some(raw.pid),
+        comm: named.then(|| comm(&raw.comm)),
+        cgroup,
+    })
+}
+
+fn comm(bytes: &[u8; 16]) -> String {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use zerocopy::{FromZeros, IntoBytes};
+
+    #[test]
+    fn a_record_of_another_size_is_refused() {
+        assert_eq!(decode(&[0; 3]), Err(DecodeError::Size(3)));
+    }
+
+    #[test]
+    fn an_unknown_tap_is_refused_and_named() {
+        let mut raw = RawEvent::new_zeroed();
+        raw.kind = event_kind::PACKET;
+        raw.tuple.family = 4;
+        raw.matched = matched::FORWARD;
+        raw.tap = 99;
+        assert_eq!(
+            decode(raw.as_bytes()),
+            Err(DecodeError::Unknown {
+                field: "tap",
+                value: 99
+            })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_an_event_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = decode(&bytes);
+        }
+
+        #[test]
+        fn any_record_of_the_right_size_is_read_without_panic(mut bytes in proptest::collection::vec(any::<u8>(), size_of::<RawEvent>())) {
+            bytes[0] = event_kind::PACKET;
+            bytes[1] = tap::RECEIVE;
+            bytes[4] = matched::FORWARD;
+            let _ = decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! What was sighted: one [`Event`] per packet and tap that the kernel half told.
+
+mod decode;
+
+pub use decode::{DecodeError, decode};
+
+use crate::packet::Tuple;
+use serde::{Deserialize, Serialize};
+use tracer_common::reason;
+
+/// Inode number of a network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NetnsId(pub u32);
+
+/// Where on a device a packet was sighted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Tap {
+    /// Raw tracepoint at receive: before tc ingress.
+    Receive,
+    /// Our tc program at ingress.
+    TcIngress,
+    /// Our tc program at egress: before other tc programs and the wire.
+    TcEgress,
+    /// Raw tracepoint at transmit: after tc egress, the wire's truth.
+    Transmit,
+}
+
+/// Which way a packet crossed a device, seen from the device's namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dir {
+    /// Into the namespace.
+    Ingress,
+    /// Out of the namespace.
+    Egress,
+}
+
+impl Tap {
+    /// The direction this tap looks at.
+    #[must_use]
+    pub fn dir(self) -> Dir {
+        match self {
+            Self::Receive | Self::TcIngress => Dir::Ingress,
+            Self::Transmit | Self::TcEgress => Dir::Egress,
+        }
+    }
+}
+
+/// What made the kernel half take a packet for one of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Matched {
+    /// Its tuple matches the filter as a request.
+    Forward,
+    /// Its tuple matches the filter as a reply.
+    Reverse,
+    /// Its conntrack entry's original tuple matches the filter.
+    Conntrack,
+    /// Its tuple was learned in this namespace.
+    Learned,
+    /// Its buffer was sighted before.
+    Skb,
+    /// It is an ICMP error that quotes a packet of ours.
+    Quoted,
+}
+
+/// Why a packet was told: the bits of [`tracer_common::reason`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reasons(pub u16);
+
+impl Reasons {
+    /// Whether any of `bits` is set.
+    #[must_use]
+    pub fn any(self, bits: u16) -> bool {
+        self.0 & bits != 0
+    }
+
+    /// A TCP segment that was sighted at this tap before.
+    #[must_use]
+    pub fn is_retransmission(self) -> bool {
+        self.any(reason::RETRANSMISSION)
+    }
+}
+
+/// Whether and which part of a fragmented datagram a packet is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Fragment {
+    /// Not a fragment.
+    #[default]
+    Whole,
+    /// The first: it has the transport header.
+    First,
+    /// A later one: its tuple has no ports.
+    Later,
+}
+
+/// TCP's numbers in a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tcp {
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgement number.
+    pub ack: u32,
+    /// Flags, low eight bits.
+    pub flags: u8,
+}
+
+impl Tcp {
+    /// FIN flag.
+    pub const FIN: u8 = 0x01;
+    /// SYN flag.
+    pub const SYN: u8 = 0x02;
+    /// RST flag.
+    pub const RST: u8 = 0x04;
+    /// ACK flag.
+    pub const ACK: u8 = 0x10;
+
+    /// Whether all of `flags` are set.
+    #[must_use]
+    pub fn has(self, flags: u8) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// The first packet of a connection.
+    #[must_use]
+    pub fn is_syn(self) -> bool {
+        self.flags & (Self::SYN | Self::ACK) == Self::SYN
+    }
+
+    /// The answer to the first packet.
+    #[must_use]
+    pub fn is_syn_ack(self) -> bool {
+        self.has(Self::SYN | Self::ACK)
+    }
+}
+
+/// ICMP's type, code and (for echo) sequence number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Icmp {
+    /// Type.
+    pub kind: u8,
+    /// Code.
+    pub code: u8,
+    /// Echo sequence number.
+    pub seq: u16,
+}
+
+/// What no translator touches, to recognise the same packet at another point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint {
+    /// TCP numbers.
+    pub tcp: Option<Tcp>,
+    /// ICMP numbers.
+    pub icmp: Option<Icmp>,
+    /// SCTP verification tag.
+    pub sctp_tag: Option<u32>,
+    /// Payload bytes after the transport header; of a GSO packet, all segments together.
+    pub payload_len: u32,
+    /// Hash of the first payload bytes, where they were readable.
+    pub payload_hash: Option<u32>,
+    /// IP identification where the packet has one.
+    pub ip_id: Option<u32>,
+    /// Place in a fragmented datagram.
+    pub fragment: Fragment,
+    /// Fragment offset, bytes.
+    pub frag_offset: u16,
+    /// TTL or hop limit at this tap: it does change on the way, by one a router.
+    pub ttl: u8,
+    /// Packets on the wire that this buffer becomes (GSO segments), at least 1.
+    pub wire_packets: u16,
+}
+
+/// A conntrack entry as the packet carried it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Conntrack {
+    /// The request before translation.
+    pub orig: Tuple,
+    /// What an answer to the translated request looks like.
+    pub reply: Tuple,
+    /// Status bits, `enum ip_conntrack_status`.
+    pub status: u32,
+    /// Zone, if it was readable.
+    pub zone: Option<u16>,
+    /// The entry's mark, if the kernel has one.
+    pub mark: Option<u32>,
+    /// Whether this packet goes in the entry's reply direction.
+    pub is_reply: bool,
+}
+
+impl Conntrack {
+    /// `IPS_SRC_NAT`.
+    pub const SRC_NAT: u32 = 1 << 4;
+    /// `IPS_DST_NAT`.
+    pub const DST_NAT: u32 = 1 << 5;
+    /// `IPS_CONFIRMED`.
+    pub const CONFIRMED: u32 = 1 << 3;
+    /// `IPS_SEEN_REPLY`.
+    pub const SEEN_REPLY: u32 = 1 << 1;
+    /// `IPS_ASSURED`.
+    pub const ASSURED: u32 = 1 << 2;
+    /// `IPS_DYING`.
+    pub const DYING: u32 = 1 << 9;
+
+    /// The request's source as it leaves, from the reply tuple.
+    #[must_use]
+    pub fn translated_source(&self) -> std::net::SocketAddr {
+        let port = if self.orig.proto.is_icmp() {
+            self.reply.sport
+        } else {
+            self.reply.dport
+        };
+        std::net::SocketAddr::new(self.reply.dst, port)
+    }
+}
+
+/// The task that made a packet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Process {
+    /// Process id in the initial pid namespace, where it was known.
+    pub pid: Option<u32>,
+    /// Task name; raw bytes made printable by the renderer, not here.
+    pub comm: Option<String>,
+    /// cgroup v2 id.
+    pub cgroup: Option<u64>,
+}
+
+/// One sighting of one packet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Event {
+    /// CLOCK_MONOTONIC nanoseconds of the host that saw it.
+    pub time_ns: u64,
+    /// Address of the packet's buffer: its identity inside one host for a while.
+    pub skb: u64,
+    /// Where on the device.
+    pub tap: Tap,
+    /// The device's namespace, if it was readable.
+    pub netns: Option<NetnsId>,
+    /// The device, in its namespace.
+    pub ifindex: u32,
+    /// The packet's tuple here.
+    pub tuple: Tuple,
+    /// What no translator touches.
+    pub print: Fingerprint,
+    /// Why it was told.
+    pub reasons: Reasons,
+    /// What made it one of ours.
+    pub matched: Matched,
+    /// The packet's mark, if readable.
+    pub mark: Option<u32>,
+    /// The conntrack entry it carries.
+    pub conntrack: Option<Conntrack>,
+    /// Whether `conntrack: None` means that there is none (and not that it could not be read).
+    pub conntrack_known: bool,
+    /// The tuple of the packet that an ICMP error quotes.
+    pub quoted: Option<Tuple>,
+    /// VLAN id of its tag.
+    pub vlan: Option<u16>,
+    /// Made on this host: it came in by no device.
+    pub local: bool,
+    /// The task behind it, where it was made on this host.
+    pub process: Option<Process>,
+    /// Length from the network header, bytes.
+    pub l3_len: u32,
+    /// Wire packets with this tuple at this tap up to and with this one.
+    pub packets: u64,
+    /// Bytes of those, from the network header.
+    pub bytes: u64,
+}

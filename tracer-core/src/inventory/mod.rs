@@ -1,0 +1,94 @@
+//! What this host looks like: namespaces, devices, addresses, routes, pods. Pure values; the
+//! system room fills them in.
+
+mod roles;
+
+pub use roles::Role;
+
+use crate::event::NetnsId;
+use ipnet::IpNet;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// A host at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// The host's name in reports.
+    pub host: String,
+    /// The namespace that is "the node".
+    pub node: Option<NetnsId>,
+    /// Every namespace that was found.
+    pub namespaces: BTreeMap<NetnsId, Namespace>,
+}
+
+/// One network namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its name: from /run/netns, a CNI, or a process in it.
+    pub name: Option<String>,
+    /// `namespace/name` of the pod it belongs to.
+    pub pod: Option<String>,
+    /// Its devices by index.
+    pub links: BTreeMap<u32, Link>,
+    /// Its routes (main table), as far as roles and hints need them.
+    pub routes: Vec<Route>,
+    /// `net.ipv4.ip_forward` there.
+    pub forwards: Option<bool>,
+}
+
+/// A network device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Name.
+    pub name: String,
+    /// Kind as `ip -d link` prints it: veth, bridge, vlan, bond, tun, vxlan, …; empty for hardware.
+    pub kind: String,
+    /// The other end of a veth or netkit pair.
+    pub peer: Option<(NetnsId, u32)>,
+    /// The bridge or bond it belongs to.
+    pub master: Option<u32>,
+    /// Addresses.
+    pub addrs: Vec<IpNet>,
+    /// Maximum transmission unit, bytes.
+    pub mtu: u32,
+    /// Whether it is loopback.
+    pub loopback: bool,
+    /// Whether it is up.
+    pub up: bool,
+}
+
+/// A route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Where to; `0.0.0.0/0` or `::/0` for the default route.
+    pub to: IpNet,
+    /// Next hop, if not on the link.
+    pub via: Option<IpAddr>,
+    /// Out device.
+    pub ifindex: u32,
+}
+
+impl Inventory {
+    /// A device by namespace and index.
+    #[must_use]
+    pub fn link(&self, netns: NetnsId, ifindex: u32) -> Option<&Link> {
+        self.namespaces.get(&netns)?.links.get(&ifindex)
+    }
+
+    /// A namespace's name, `None` where nothing is known of it.
+    #[must_use]
+    pub fn name(&self, netns: NetnsId) -> Option<&str> {
+        self.namespaces.get(&netns)?.name.as_deref()
+    }
+
+    /// Whether an address is one of the namespace's own.
+    #[must_use]
+    pub fn owns(&self, netns: NetnsId, addr: IpAddr) -> bool {
+        self.namespaces.get(&netns).is_some_and(|ns| {
+            ns.links
+                .values()
+                .flat_map(|l| &l.addrs)
+                .any(|n| n.addr() == addr)
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Addresses, ports and tuples as values.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use tracer_common::{RawTuple, family, ip_proto};
+
+/// An IP protocol number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Proto(pub u8);
+
+impl Proto {
+    /// ICMP for IPv4.
+    pub const ICMP: Self = Self(ip_proto::ICMP);
+    /// TCP.
+    pub const TCP: Self = Self(ip_proto::TCP);
+    /// UDP.
+    pub const UDP: Self = Self(ip_proto::UDP);
+    /// ICMP for IPv6.
+    pub const ICMPV6: Self = Self(ip_proto::ICMPV6);
+    /// SCTP.
+    pub const SCTP: Self = Self(ip_proto::SCTP);
+
+    /// ICMP of either family: it has identifiers and no ports.
+    #[must_use]
+    pub fn is_icmp(self) -> bool {
+        self == Self::ICMP || self == Self::ICMPV6
+    }
+}
+
+impl fmt::Display for Proto {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::ICMP => f.write_str("icmp"),
+            Self::TCP => f.write_str("tcp"),
+            Self::UDP => f.write_str("udp"),
+            Self::ICMPV6 => f.write_str("icmpv6"),
+            Self::SCTP => f.write_str("sctp"),
+            Self(number) => number.fmt(f),
+        }
+    }
+}
+
+/// A 5-tuple. For ICMP echo `sport` is the identifier and `dport` is 0, in both directions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tuple {
+    /// Source address.
+    pub src: IpAddr,
+    /// Source port.
+    pub sport: u16,
+    /// Destination address.
+    pub dst: IpAddr,
+    /// Destination port.
+    pub dport: u16,
+    /// IP protocol.
+    pub proto: Proto,
+}
+
+impl Tuple {
+    /// Reads the kernel's form; `None` when the tuple is not filled in.
+    #[must_use]
+    pub fn from_raw(raw: &RawTuple) -> Option<Self> {
+        Some(Self {
+            src: address(raw.family, raw.src)?,
+            sport: u16::from_be_bytes(raw.sport),
+            dst: address(raw.family, raw.dst)?,
+            dport: u16::from_be_bytes(raw.dport),
+            proto: Proto(raw.proto),
+        })
+    }
+
+    /// The tuple of a packet that answers this one, before any translation.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        let (sport, dport) = if self.proto.is_icmp() {
+            (self.sport, self.dport)
+        } else {
+            (self.dport, self.sport)
+        };
+        Self {
+            src: self.dst,
+            sport,
+            dst: self.src,
+            dport,
+            proto: self.proto,
+        }
+    }
+
+    /// Source address and port.
+    #[must_use]
+    pub fn source(&self) -> SocketAddr {
+        SocketAddr::new(self.src, self.sport)
+    }
+
+    /// Destination address and port.
+    #[must_use]
+    pub fn destination(&self) -> SocketAddr {
+        SocketAddr::new(self.dst, self.dport)
+    }
+}
+
+fn address(fam: u8, bytes: [u8; 16]) -> Option<IpAddr> {
+    match fam {
+        family::V4 => Some(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).into()),
+        family::V6 => Some(Ipv6Addr::from(bytes).into()),
+        _ => None,
+    }
+}

@@ -1,0 +1,61 @@
+//! Findings: what a person on call should know, each with a code that programs read.
+
+use super::Rule;
+use serde::{Deserialize, Serialize};
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What it is.
+    pub code: Code,
+    /// How bad.
+    pub severity: Severity,
+    /// One sentence for a person on call.
+    pub text: String,
+    /// The command or setting to look at.
+    pub fix: Option<String>,
+    /// The rule it is about.
+    pub rule: Option<Rule>,
+    /// The hop it is about.
+    pub hop: Option<u32>,
+    /// Whatever else a program may want.
+    pub data: serde_json::Value,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// May be the cause.
+    Warning,
+    /// Is the cause, or makes the answer uncertain.
+    Error,
+}
+
+/// The codes that this build can report. Each is documented in `docs/verdicts.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Code {
+    /// The flow was open before the trace (or the rules) began; it keeps its old binding.
+    MappingPredatesTrace,
+    /// No answer came back: is there a route to that source?
+    PeerRouteSuspected,
+    /// The far side closed right after the first data.
+    PeerClosedEarly,
+    /// Only the port changed.
+    PortRewritten,
+    /// The source was rewritten twice.
+    DoubleRewrite,
+    /// The destination is rewritten at the socket, before there is a packet.
+    SocketLb,
+    /// Two packets or flows fit; neither was chosen.
+    AmbiguousMatch,
+    /// The kernel had no room for some events.
+    EventsLost,
+    /// A tap or a point that was wanted could not be observed.
+    PointUnavailable,
+    /// What the far side says it saw is not what left here.
+    PeerSawOther,
+}

@@ -1,0 +1,36 @@
+//! The report: the values that `--output json` prints and every renderer shows.
+//!
+//! Field names, codes and meanings are the contract with those who read the JSON. Fields may be
+//! added; none is renamed or given another meaning without a new [`SCHEMA`] number. Every key is
+//! always present, `null` when unknown or not applicable.
+
+mod findings;
+mod flow;
+mod summary;
+
+pub use crate::event::Dir;
+pub use findings::{Code, Finding, Severity};
+pub use flow::{
+    AddrPort, ConntrackView, Delivery, DeliveryCode, Drop, End, Flow, Hop, Origin, OriginKind,
+    OriginProcess, Packets, ProtoName, ProtoTuple, Proxy, ProxyProtocol, RefusedBy, Rewrite,
+    RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, RewriteHook, Rule, RuleEvidence,
+    SourceCode, Tc, TupleView, Verdict, Where,
+};
+pub use summary::{Capability, Events, ExpectLine, Flows, Group, ObservedBy, Summary, Unavailable};
+
+use serde::{Deserialize, Serialize};
+
+/// The number of this contract.
+pub const SCHEMA: u32 = 1;
+
+/// One line of NDJSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Line {
+    /// One flow, or a group of flows that took the same way.
+    Flow(Box<Flow>),
+    /// The last line.
+    Summary(Box<Summary>),
+    /// One line of `doctor`.
+    Capability(Capability),
+}
