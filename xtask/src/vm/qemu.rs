@@ -77,7 +77,7 @@ impl Boot<'_> {
             "-M",
             "q35",
             "-cpu",
-            "max",
+            CPU,
             "-smp",
             "2",
             "-m",
