@@ -2,6 +2,7 @@
 
 mod contract;
 mod ground;
+mod hostile;
 mod job;
 mod links;
 mod options;
@@ -123,6 +124,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
     [
         ground::CASES,
         contract::CASES,
+        hostile::CASES,
         job::CASES,
         links::CASES,
         options::CASES,

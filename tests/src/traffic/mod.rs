@@ -1,6 +1,7 @@
 //! Real traffic from inside a lab's namespaces. Servers say which source they saw, so a test can hold a report against
 //! the far side's truth.
 
+mod frames;
 mod icmp;
 mod stream;
 mod stream_server;
@@ -9,6 +10,7 @@ mod udp;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
+pub use frames::send_frames;
 pub use icmp::ping;
 pub use stream::{Stream, StreamCall, StreamKind};
 pub use stream_server::{Behaviour, StreamServer};
