@@ -13,7 +13,10 @@ fn main() {
     if object.is_file() {
         println!("cargo::rustc-env={VARIABLE}={}", object.display());
     } else {
-        println!("cargo::error=no eBPF object at {}: run `cargo xtask build`", object.display());
+        println!(
+            "cargo::error=no eBPF object at {}: run `cargo xtask build`",
+            object.display()
+        );
     }
 }
 

@@ -4,6 +4,7 @@
 //! [`event`] → [`journey`] → [`attribute`] → [`verdict`] → [`report`].
 #![forbid(unsafe_code)]
 
+pub mod btf;
 pub mod event;
 pub mod inventory;
 pub mod packet;

@@ -23,7 +23,8 @@ pub(crate) fn is_entry(nfct: u64) -> bool {
 
 /// Reads the entry into `work.event.conntrack`, once. A function of its own for its stack.
 #[inline(never)]
-pub(crate) fn read(work: &mut Work, nfct: u64) -> bool {
+pub(crate) fn read(work: &mut Work) -> bool {
+    let nfct = work.nfct;
     work.event.present & present::CONNTRACK != 0 || read_entry(work, nfct).is_some()
 }
 

@@ -34,24 +34,20 @@ pub(crate) fn reverse(tuple: &RawTuple, portless: bool) -> bool {
 
 #[inline(always)]
 fn proto(proto: u8) -> bool {
-    let words = config!(protos);
-    let mut any = 0;
-    let mut i = 0;
-    while i < words.len() {
-        any |= words[i];
-        i += 1;
+    if config!(flags) & config_flags::PROTO == 0 {
+        return true;
     }
     let (word, bit) = proto_bit(proto);
-    any == 0 || words[word & 7] & bit != 0
+    config!(protos[word & 7]) & bit != 0
 }
 
 #[inline(always)]
 fn port(port: [u8; 2], mask: u32) -> bool {
     let port = u16::from_be_bytes(port);
-    let ranges = config!(ports);
     let mut i = 0;
     while i < MAX_PORT_RANGES {
-        if mask & (1 << i) != 0 && ranges[i][0] <= port && port <= ranges[i][1] {
+        let [low, high] = config!(ports[i]);
+        if mask & (1 << i) != 0 && low <= port && port <= high {
             return true;
         }
         i += 1;

@@ -4,7 +4,7 @@
 //! to a packet, redirects or drops is called.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 // The atomic addition: core offers none on targets without compare-and-swap.
-#![cfg_attr(target_arch = "bpf", feature(core_intrinsics))]
+#![cfg_attr(target_arch = "bpf", feature(core_intrinsics, asm_experimental_arch))]
 #![cfg_attr(target_arch = "bpf", expect(internal_features, reason = "see above"))]
 #![cfg_attr(
     not(target_arch = "bpf"),

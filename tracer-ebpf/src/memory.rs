@@ -2,6 +2,7 @@
 
 use crate::state::{NF_CONN, SKB, Work};
 use aya_ebpf::helpers::{bpf_probe_read_kernel, bpf_probe_read_kernel_buf, generated};
+use core::arch::asm;
 use tracer_common::ABSENT;
 use tracer_ebpf::parse::HEAD;
 
@@ -47,16 +48,29 @@ pub(crate) fn nf_conn(work: &mut Work, ct: u64) -> Option<()> {
 /// Reads up to [`HEAD`] bytes of packet data at `from`; returns how many.
 #[inline(always)]
 pub(crate) fn head(work: &mut Work, from: u64, available: u32) -> Option<usize> {
-    let mut want = available;
-    if want > HEAD as u32 {
-        want = HEAD as u32;
-    }
-    if want == 0 {
+    if available == 0 {
         return None;
     }
+    let want = at_most_head(available);
     // SAFETY: `want` is at most the array's size; the helper checks the source address.
     let failed = unsafe {
-        generated::bpf_probe_read_kernel(work.head.as_mut_ptr().cast(), want, from as *const _)
+        generated::bpf_probe_read_kernel(
+            work.head.as_mut_ptr().cast(),
+            want as u32,
+            from as *const _,
+        )
     };
     (failed == 0).then_some(want as usize)
+}
+
+/// The smaller of `n` and [`HEAD`]. In two instructions of ours, because the compiler's own ways to
+/// say it leave the verifier without an upper bound.
+#[inline(always)]
+fn at_most_head(n: u32) -> u64 {
+    let mut n = u64::from(n);
+    // SAFETY: changes only the register it names.
+    unsafe {
+        asm!("if {n} <= {max} goto +1", "{n} = {max}", n = inout(reg) n, max = const HEAD, options(pure, nomem));
+    }
+    n
 }

@@ -4,10 +4,8 @@ use crate::memory::{self, field};
 use crate::state::{SCOPE, WORK, Work, config, count, offset};
 use crate::{conntrack, emit, filter, follow, origin, policy};
 use aya_ebpf::helpers::bpf_ktime_get_ns;
-use tracer_common::{
-    RawEvent, config_flags, counter, event_kind, family, matched, present, reason, tap,
-};
-use tracer_ebpf::parse::{self, Head};
+use tracer_common::{ABSENT, config_flags, counter, event_kind, matched, present, reason, tap};
+use tracer_ebpf::parse::{self, Head, forget};
 
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
@@ -17,16 +15,6 @@ const VLAN_HEADER: u64 = 4;
 const VLAN_ID: u16 = 0x0fff;
 /// More tags than this are not followed.
 const MAX_TAGS: u32 = 2;
-
-/// What was read of the buffer beside the packet.
-struct Buffer {
-    nfct: Option<u64>,
-    sk: u64,
-    /// First payload byte, from the network header.
-    payload: usize,
-    /// Bytes of the packet that were read.
-    valid: usize,
-}
 
 /// Looks at a packet. `skb`: address of its `struct sk_buff`; `dev`: of the device, or zero to
 /// take the buffer's own.
@@ -49,94 +37,101 @@ pub(crate) fn observe(tap: u8, skb: u64, dev: u64) {
 #[inline(always)]
 fn look(work: &mut Work, tap: u8, skb: u64, dev: u64) -> Option<()> {
     memory::skb(work, skb)?;
-    work.event = RawEvent {
-        kind: event_kind::PACKET,
-        tap,
-        skb,
-        ..RawEvent::default()
-    };
-    let buffer = read_packet(work, tap)?;
-    let by_filter = match_filter(&work.event);
+    // SAFETY: all-zero bytes are a valid event; assigning one would build it on the stack first.
+    unsafe { core::ptr::write_bytes(&raw mut work.event, 0, 1) };
+    work.event.kind = event_kind::PACKET;
+    work.event.tap = tap;
+    work.event.skb = skb;
+    read_packet(work, tap)?;
+    match_filter(work);
     device(work, dev)?;
     // SAFETY: the helper takes no arguments.
     work.event.time_ns = unsafe { bpf_ktime_get_ns() };
-    work.event.matched = match by_filter {
-        Some(how) => how,
-        None => match_followed(work, &buffer)?,
-    };
-    count(counter::MATCHED);
-    let reasons = policy::reasons(&mut work.event, buffer.nfct.unwrap_or(0));
-    if reasons == 0 {
-        return None;
+    if forget(&work.event.matched) == 0 {
+        match_followed(work);
+        if forget(&work.event.matched) == 0 {
+            return None;
+        }
     }
-    work.event.reasons = reasons;
-    tell(work, &buffer);
+    count(counter::MATCHED);
+    policy::judge(work);
+    if forget(&work.event.reasons) != 0 {
+        tell(work);
+    }
     None
 }
 
 /// Fills in what only a told packet needs, and tells it.
-#[inline(never)]
-fn tell(work: &mut Work, buffer: &Buffer) {
-    if let Some(nfct) = buffer.nfct {
-        work.event.present |= present::CONNTRACK_KNOWN;
-        conntrack::read(work, nfct);
-    }
+#[inline(always)]
+fn tell(work: &mut Work) {
+    conntrack::read(work);
     if work.event.present & present::LOCAL != 0 {
-        origin::read(work, buffer.sk);
+        origin::read(work);
     }
-    let head = Head {
-        bytes: &work.head,
-        valid: buffer.valid,
-    };
-    if let Some(hash) = parse::payload_hash(&head, buffer.payload, work.event.print.payload_len) {
-        work.event.print.payload_hash = hash;
-        work.event.present |= present::PAYLOAD_HASH;
-    }
-    if work.event.reasons & (reason::FIRST | reason::CONNTRACK | reason::FLAGS) != 0 {
+    hash_payload(work);
+    if forget(&work.event.reasons) & (reason::FIRST | reason::CONNTRACK | reason::FLAGS) != 0 {
         follow::learn(work);
     }
     follow::note(&work.event);
     emit::emit(work);
 }
 
-/// Does the filter alone take this packet?
-#[inline(always)]
-fn match_filter(event: &RawEvent) -> Option<u8> {
-    let portless = event.present & present::LATER_FRAGMENT != 0;
-    if filter::forward(&event.tuple, portless) {
-        return Some(matched::FORWARD);
+#[inline(never)]
+fn hash_payload(work: &mut Work) {
+    let head = Head {
+        bytes: &work.head,
+        valid: work.valid as usize,
+    };
+    let payload = work.cursors.outer.at();
+    if let Some(hash) = parse::payload_hash(&head, payload, work.event.print.payload_len) {
+        work.event.print.payload_hash = hash;
+        work.event.present |= present::PAYLOAD_HASH;
     }
-    if filter::reverse(&event.tuple, portless) {
-        return Some(matched::REVERSE);
-    }
-    let quotes = event.present & present::QUOTED != 0;
-    (quotes && (filter::forward(&event.quoted, false) || filter::reverse(&event.quoted, false)))
-        .then_some(matched::QUOTED)
 }
 
-/// Is it part of a flow that was ours before?
-#[inline(always)]
-fn match_followed(work: &mut Work, buffer: &Buffer) -> Option<u8> {
-    if follow::learned(&work.event.tuple, work.event.netns) {
-        return Some(matched::LEARNED);
-    }
-    if work.event.present & present::QUOTED != 0
-        && follow::learned(&work.event.quoted, work.event.netns)
+/// Notes in `work.event.matched` whether the filter alone takes this packet.
+#[inline(never)]
+fn match_filter(work: &mut Work) {
+    let event = &mut work.event;
+    let portless = event.present & present::LATER_FRAGMENT != 0;
+    event.matched = if filter::forward(&event.tuple, portless) {
+        matched::FORWARD
+    } else if filter::reverse(&event.tuple, portless) {
+        matched::REVERSE
+    } else if event.present & present::QUOTED != 0
+        && (filter::forward(&event.quoted, false) || filter::reverse(&event.quoted, false))
     {
-        return Some(matched::QUOTED);
-    }
-    if follow::noted(&work.event) {
-        return Some(matched::SKB);
-    }
-    // A packet that came in by a device was seen there before any translation. One made here is
-    // first seen after the output hook: only its entry still knows where it was sent to.
-    if work.event.present & present::LOCAL != 0 && work.event.tap == tap::TRANSMIT {
-        if conntrack::read(work, buffer.nfct?) && filter::forward(&work.event.conntrack.orig, false)
-        {
-            return Some(matched::CONNTRACK);
-        }
-    }
-    None
+        matched::QUOTED
+    } else {
+        0
+    };
+}
+
+/// Notes in `work.event.matched` whether it is part of a flow that was ours before.
+#[inline(never)]
+fn match_followed(work: &mut Work) {
+    let quotes = work.event.present & present::QUOTED != 0;
+    let netns = work.event.netns;
+    work.event.matched = if follow::learned(&work.event.tuple, netns) {
+        matched::LEARNED
+    } else if quotes && follow::learned(&work.event.quoted, netns) {
+        matched::QUOTED
+    } else if follow::noted(&work.event) {
+        matched::SKB
+    } else if sent_to_ours(work) {
+        matched::CONNTRACK
+    } else {
+        0
+    };
+}
+
+/// A packet that came in by a device was seen there before any translation. One made here is first
+/// seen after the output hook: only its conntrack entry still knows where it was sent to.
+#[inline(always)]
+fn sent_to_ours(work: &mut Work) -> bool {
+    work.event.present & present::LOCAL != 0
+        && conntrack::read(work)
+        && filter::forward(&work.event.conntrack.orig, false)
 }
 
 /// Device and namespace; `None` outside the scope.
@@ -161,7 +156,7 @@ fn device(work: &mut Work, dev: u64) -> Option<()> {
 
 /// Finds the network header, reads what follows and parses it.
 #[inline(always)]
-fn read_packet(work: &mut Work, tap: u8) -> Option<Buffer> {
+fn read_packet(work: &mut Work, tap: u8) -> Option<()> {
     let data = field!(work.skb, offset!(skb_data), u64)?;
     let len = field!(work.skb, offset!(skb_len), u32)?;
     let paged = field!(work.skb, offset!(skb_data_len), u32)?;
@@ -176,29 +171,32 @@ fn read_packet(work: &mut Work, tap: u8) -> Option<Buffer> {
     if skip >= u64::from(linear) {
         return None;
     }
-    let valid = memory::head(work, data + skip, linear - skip as u32)?;
+    work.valid = memory::head(work, data + skip, linear - skip as u32)? as u64;
     let head = Head {
         bytes: &work.head,
-        valid,
+        valid: forget(&work.valid) as usize,
     };
-    let payload = parse::parse(&head, len - skip as u32, &mut work.event)?;
-    if work.event.tuple.family == family::NONE {
-        return None;
-    }
+    parse::parse(&head, len - skip as u32, &mut work.event, &mut work.cursors)?;
+    buffer(work, tap);
+    Some(())
+}
+
+/// What the buffer says beside the packet.
+#[inline(always)]
+fn buffer(work: &mut Work, tap: u8) {
     if let Some(mark) = field!(work.skb, offset!(skb_mark), u32) {
         work.event.mark = mark;
         work.event.present |= present::MARK;
     }
-    if field!(work.skb, offset!(skb_iif), u32) == Some(0) && tap == tap::TRANSMIT {
+    if tap == tap::TRANSMIT && field!(work.skb, offset!(skb_iif), u32) == Some(0) {
         work.event.present |= present::LOCAL;
     }
     work.event.print.wire_packets = wire_packets(work);
-    Some(Buffer {
-        nfct: field!(work.skb, offset!(skb_nfct), u64),
-        sk: field!(work.skb, offset!(skb_sk), u64).unwrap_or(0),
-        payload,
-        valid,
-    })
+    work.nfct = field!(work.skb, offset!(skb_nfct), u64).unwrap_or(0);
+    if offset!(skb_nfct) != ABSENT {
+        work.event.present |= present::CONNTRACK_KNOWN;
+    }
+    work.sk = field!(work.skb, offset!(skb_sk), u64).unwrap_or(0);
 }
 
 /// A tag that the device took out of the frame, or will put into it.
@@ -238,16 +236,22 @@ fn network(work: &Work, data: u64) -> Option<u64> {
     (skip < 0x1_0000).then_some(skip)
 }
 
-/// Segments that this buffer becomes on the wire.
+/// Segments that this buffer becomes, or was, on the wire. Receivers that merge (GRO, virtio) may
+/// leave only the segments' size.
 #[inline(always)]
 fn wire_packets(work: &Work) -> u16 {
-    let segments = || {
+    let shared = || {
         let head = field!(work.skb, offset!(skb_head), u64)?;
         let end = field!(work.skb, offset!(skb_end), u32)?;
-        memory::at::<u16>(head + u64::from(end), offset!(shinfo_gso_segs))
+        Some(head + u64::from(end))
     };
-    match segments() {
+    let Some(shared) = shared() else { return 1 };
+    let size = memory::at::<u16>(shared, offset!(shinfo_gso_size)).unwrap_or(0);
+    if size == 0 {
+        return 1;
+    }
+    match memory::at::<u16>(shared, offset!(shinfo_gso_segs)) {
         Some(n) if n > 1 => n,
-        _ => 1,
+        _ => (work.event.print.payload_len.div_ceil(u32::from(size)) as u16).max(1),
     }
 }

@@ -19,9 +19,10 @@ pub(crate) fn current() -> RawProcess {
     }
 }
 
-/// Fills in `work.event.process` for a packet made on this host with socket `sk`.
+/// Fills in `work.event.process` for a packet made on this host.
 #[inline(never)]
-pub(crate) fn read(work: &mut Work, sk: u64) {
+pub(crate) fn read(work: &mut Work) {
+    let sk = work.sk;
     if sk == 0 {
         return;
     }

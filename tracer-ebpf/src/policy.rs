@@ -1,6 +1,6 @@
 //! What is told: the first packet, every transition, and a sign of life. The rest is counted.
 
-use crate::state::{FLOWS, config};
+use crate::state::{FLOWS, Work, config};
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
 use tracer_common::{FlowKey, FlowState, RawEvent, config_flags, ip_proto, present, reason, tap};
 
@@ -9,10 +9,11 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const TRANSITIONS: u8 = FIN | SYN | RST;
 
-/// Counts the packet and says why it is to be told; zero: it is not. A function of its
-/// own for its stack.
+/// Counts the packet and notes in `work.event.reasons` why it is to be told; zero: it is not.
 #[inline(never)]
-pub(crate) fn reasons(event: &mut RawEvent, nfct: u64) -> u16 {
+pub(crate) fn judge(work: &mut Work) {
+    let nfct = work.nfct;
+    let event = &mut work.event;
     let key = FlowKey {
         tuple: event.tuple,
         netns: event.netns,
@@ -20,34 +21,22 @@ pub(crate) fn reasons(event: &mut RawEvent, nfct: u64) -> u16 {
         tap: event.tap,
         pad: [0; 7],
     };
-    let wire = u64::from(event.print.wire_packets);
-    let bytes = u64::from(event.l3_len);
-    let Some(state) = FLOWS.get_ptr_mut(key) else {
-        event.packets = wire;
-        event.bytes = bytes;
-        let state = first(event, nfct, wire, bytes);
-        let _ = FLOWS.insert(key, state, 0);
-        return reason::FIRST | transition_reasons(event) | data_reason(event);
+    event.reasons = match FLOWS.get_ptr_mut(key) {
+        None => first(event, &key, nfct),
+        // SAFETY: the map's value stays in place during the program run; counters are atomic, the
+        // rest may be overwritten by another CPU, which costs at worst one event more or less.
+        Some(state) => next(event, unsafe { &mut *state }, nfct),
     };
-    // SAFETY: the map's value stays in place during the program run; counters are atomic, the
-    // rest may be overwritten by another CPU, which costs at worst one event more or less.
-    let state = unsafe { &mut *state };
-    add(&raw mut state.packets, wire);
-    add(&raw mut state.bytes, bytes);
-    event.packets = state.packets;
-    event.bytes = state.bytes;
-    let why = changes(event, state, nfct);
-    if why != 0 {
-        state.told_ns = event.time_ns;
-    }
-    why
 }
 
+/// The first packet with this tuple at this tap.
 #[inline(always)]
-fn first(event: &RawEvent, nfct: u64, packets: u64, bytes: u64) -> FlowState {
-    FlowState {
-        packets,
-        bytes,
+fn first(event: &mut RawEvent, key: &FlowKey, nfct: u64) -> u16 {
+    event.packets = u64::from(event.print.wire_packets);
+    event.bytes = u64::from(event.l3_len);
+    let state = FlowState {
+        packets: event.packets,
+        bytes: event.bytes,
         told_ns: event.time_ns,
         nfct,
         next_seq: end_of_range(event),
@@ -55,7 +44,23 @@ fn first(event: &RawEvent, nfct: u64, packets: u64, bytes: u64) -> FlowState {
         flags: event.print.tcp_flags & TRANSITIONS,
         data: u8::from(event.print.payload_len != 0),
         pad: [0; 6],
+    };
+    let _ = FLOWS.insert(key, state, 0);
+    reason::FIRST | transition_reasons(event) | data_reason(event)
+}
+
+/// A later packet.
+#[inline(always)]
+fn next(event: &mut RawEvent, state: &mut FlowState, nfct: u64) -> u16 {
+    add(&raw mut state.packets, u64::from(event.print.wire_packets));
+    add(&raw mut state.bytes, u64::from(event.l3_len));
+    event.packets = state.packets;
+    event.bytes = state.bytes;
+    let why = changes(event, state, nfct);
+    if why != 0 {
+        state.told_ns = event.time_ns;
     }
+    why
 }
 
 /// Compares with the packet before and remembers this one.

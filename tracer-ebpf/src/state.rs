@@ -6,7 +6,7 @@ use tracer_common::{
     ABI_VERSION, Config, FlowKey, FlowState, FollowKey, Offsets, PrefixKey, RawEvent, RawProcess,
     SkbNote, counter,
 };
-use tracer_ebpf::parse::HEAD;
+use tracer_ebpf::parse::{Cursors, HEAD};
 
 /// Compared by user space before loading.
 #[unsafe(no_mangle)]
@@ -27,9 +27,9 @@ macro_rules! offset {
 }
 /// Reads one field of [`CONFIG`], likewise.
 macro_rules! config {
-    ($field:ident) => {
+    ($field:ident $([$index:expr])?) => {
         // SAFETY: a static is always readable.
-        unsafe { core::ptr::read_volatile(&raw const $crate::state::whole_config().$field) }
+        unsafe { core::ptr::read_volatile(&raw const $crate::state::whole_config().$field$([$index])?) }
     };
 }
 pub(crate) use {config, offset};
@@ -92,6 +92,13 @@ pub(crate) struct Work {
     pub(crate) head: [u8; HEAD],
     pub(crate) nf_conn: [u8; NF_CONN],
     pub(crate) event: RawEvent,
+    pub(crate) cursors: Cursors,
+    /// `skb->_nfct`, if this kernel has it.
+    pub(crate) nfct: u64,
+    /// `skb->sk`.
+    pub(crate) sk: u64,
+    /// How many bytes of `head` were read.
+    pub(crate) valid: u64,
     pub(crate) busy: u64,
 }
 

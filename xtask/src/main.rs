@@ -69,7 +69,10 @@ fn main() -> ExitCode {
     match run(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("xtask: {error:#}");
+            let message = format!("{error:#}");
+            if !message.is_empty() {
+                eprintln!("xtask: {message}");
+            }
             ExitCode::from(stop::status(&error))
         }
     }

@@ -18,6 +18,11 @@ impl Stop {
         }
     }
 
+    /// As [`Self::failed`], when the output has said everything already.
+    pub(crate) fn silently() -> Self {
+        Self::failed("")
+    }
+
     /// The arguments contradict each other or the environment (status 2).
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self {

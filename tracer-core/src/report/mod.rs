@@ -8,6 +8,7 @@ mod findings;
 mod flow;
 mod summary;
 
+pub use crate::event::Dir;
 pub use findings::{Code, Finding, Severity};
 pub use flow::{
     AddrPort, ConntrackView, Delivery, DeliveryCode, Drop, End, Flow, Hop, Origin, OriginKind,

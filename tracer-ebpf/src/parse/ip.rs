@@ -1,56 +1,39 @@
 //! IPv4 and IPv6 headers, with options and extension headers.
 
-use super::Head;
+use super::{Cursor, Head, forget};
 use tracer_common::{RawEvent, RawTuple, family, present};
 
-/// What an IP header says.
-pub(super) struct Ip {
-    /// Protocol of what follows all IP headers.
-    pub(super) proto: u8,
-    /// TTL or hop limit.
-    pub(super) ttl: u8,
-    /// Whether more fragments follow.
-    pub(super) more_fragments: bool,
-    /// Fragment offset, bytes.
-    pub(super) frag_offset: u16,
-    /// Identification, if there is one.
-    pub(super) id: Option<u32>,
-    /// Length from this header on, bytes.
-    pub(super) len: u32,
-    /// Offset of what follows all IP headers.
-    pub(super) transport: usize,
-}
-
-impl Ip {
-    pub(super) fn is_later_fragment(&self) -> bool {
-        self.frag_offset != 0
-    }
-}
-
-/// Reads the IP header at `at`; addresses, family and protocol go to `tuple`. `len`: bytes from
-/// there on, as the buffer says.
+/// Reads the IP header under the cursor; addresses, family and protocol go to `tuple`, the cursor
+/// to what follows all IP headers. `cursor.len`: bytes from here on, as the buffer says.
 #[inline(always)]
-pub(super) fn header(head: &Head<'_>, at: usize, len: u32, tuple: &mut RawTuple) -> Option<Ip> {
-    let ip = match head.u8(at)? >> 4 {
-        4 => v4(head, at, len, tuple),
-        6 => v6(head, at, len, tuple),
-        _ => None,
-    }?;
-    tuple.proto = ip.proto;
-    Some(ip)
+pub(super) fn header(head: &Head<'_>, cursor: &mut Cursor, tuple: &mut RawTuple) -> Option<()> {
+    match head.u8(cursor.at())? >> 4 {
+        4 => v4(head, cursor, tuple)?,
+        6 => v6(head, cursor, tuple)?,
+        _ => return None,
+    }
+    tuple.proto = cursor.proto();
+    Some(())
+}
+
+/// TTL or hop limit of the outermost header.
+#[inline(always)]
+pub(super) fn ttl(head: &Head<'_>) -> Option<u8> {
+    let at = if head.u8(0)? >> 4 == 4 { 8 } else { 7 };
+    head.u8(at)
 }
 
 /// Sets the fields that come from fragmentation and identification.
 #[inline(always)]
-pub(super) fn identify(ip: &Ip, event: &mut RawEvent) {
-    if let Some(id) = ip.id {
-        event.print.ip_id = id;
+pub(super) fn identify(cursor: &Cursor, event: &mut RawEvent) {
+    event.print.ip_id = forget(&cursor.id);
+    event.print.frag_offset = forget(&cursor.frag_offset);
+    if cursor.has(Cursor::HAS_ID) {
         event.present |= present::IP_ID;
     }
-    event.print.frag_offset = ip.frag_offset;
-    if ip.is_later_fragment() {
+    if cursor.is_later_fragment() {
         event.present |= present::LATER_FRAGMENT;
-    } else if ip.more_fragments {
+    } else if cursor.has(Cursor::MORE_FRAGMENTS) {
         event.present |= present::FIRST_FRAGMENT;
     }
 }
@@ -67,28 +50,31 @@ fn sane_len(said: u32, buffer: u32) -> u32 {
 }
 
 #[inline(always)]
-fn v4(head: &Head<'_>, at: usize, len: u32, tuple: &mut RawTuple) -> Option<Ip> {
+fn v4(head: &Head<'_>, cursor: &mut Cursor, tuple: &mut RawTuple) -> Option<()> {
+    let at = cursor.at();
     let words = head.u8(at)? & 0x0f;
     if words < 5 {
         return None;
     }
-    let frag = head.be16(at + 6)?;
-    let more_fragments = frag & 0x2000 != 0;
-    let frag_offset = (frag & 0x1fff) << 3;
-    let id = head.be16(at + 4)?;
     tuple.family = family::V4;
     head.copy::<4>(at + 12, &mut tuple.src)?;
     head.copy::<4>(at + 16, &mut tuple.dst)?;
-    let fragmented = more_fragments || frag_offset != 0;
-    Some(Ip {
-        proto: head.u8(at + 9)?,
-        ttl: head.u8(at + 8)?,
-        more_fragments,
-        frag_offset,
-        id: (id != 0 || fragmented).then_some(u32::from(id)),
-        len: sane_len(u32::from(head.be16(at + 2)?), len),
-        transport: at + (words as usize) * 4,
-    })
+    let frag = head.be16(at + 6)?;
+    let id = head.be16(at + 4)?;
+    cursor.len = sane_len(u32::from(head.be16(at + 2)?), cursor.len);
+    cursor.proto = head.u8(at + 9)?;
+    cursor.id = u32::from(id);
+    cursor.frag_offset = (frag & 0x1fff) << 3;
+    cursor.flags = if frag & 0x2000 != 0 {
+        Cursor::MORE_FRAGMENTS
+    } else {
+        0
+    };
+    if id != 0 || frag & 0x3fff != 0 {
+        cursor.flags |= Cursor::HAS_ID;
+    }
+    cursor.step((words as usize) * 4);
+    Some(())
 }
 
 const HOP_BY_HOP: u8 = 0;
@@ -100,30 +86,25 @@ const DESTINATION_OPTIONS: u8 = 60;
 const MAX_EXTENSIONS: u32 = 6;
 
 #[inline(always)]
-fn v6(head: &Head<'_>, at: usize, len: u32, tuple: &mut RawTuple) -> Option<Ip> {
+fn v6(head: &Head<'_>, cursor: &mut Cursor, tuple: &mut RawTuple) -> Option<()> {
+    let at = cursor.at();
     tuple.family = family::V6;
     head.copy::<16>(at + 8, &mut tuple.src)?;
     head.copy::<16>(at + 24, &mut tuple.dst)?;
     let payload = u32::from(head.be16(at + 4)?);
     let said = if payload == 0 { 0 } else { payload + 40 };
-    let mut ip = Ip {
-        proto: head.u8(at + 6)?,
-        ttl: head.u8(at + 7)?,
-        more_fragments: false,
-        frag_offset: 0,
-        id: None,
-        len: sane_len(said, len),
-        transport: at + 40,
-    };
+    cursor.len = sane_len(said, cursor.len);
+    cursor.proto = head.u8(at + 6)?;
+    cursor.step(40);
     let mut left = MAX_EXTENSIONS;
-    while is_extension(ip.proto) && ip.frag_offset == 0 {
+    while is_extension(cursor.proto()) && !cursor.is_later_fragment() {
         if left == 0 {
             return None;
         }
         left -= 1;
-        extension(head, &mut ip)?;
+        extension(head, cursor)?;
     }
-    Some(ip)
+    Some(())
 }
 
 #[inline(always)]
@@ -136,22 +117,27 @@ fn is_extension(proto: u8) -> bool {
 
 /// Steps over one extension header.
 #[inline(always)]
-fn extension(head: &Head<'_>, ip: &mut Ip) -> Option<()> {
-    let here = ip.transport;
-    let kind = ip.proto;
-    let units = head.u8(here + 1)? as usize;
-    let size = match kind {
-        FRAGMENT => 8,
+fn extension(head: &Head<'_>, cursor: &mut Cursor) -> Option<()> {
+    let at = cursor.at();
+    let [next, units] = head.array(at)?;
+    let units = units as usize;
+    let size = match cursor.proto() {
+        FRAGMENT => {
+            let frag = head.be16(at + 2)?;
+            cursor.id = head.be32(at + 4)?;
+            cursor.frag_offset = frag & 0xfff8;
+            cursor.flags = Cursor::HAS_ID
+                | if frag & 1 != 0 {
+                    Cursor::MORE_FRAGMENTS
+                } else {
+                    0
+                };
+            8
+        }
         AUTHENTICATION => (units + 2) * 4,
         _ => (units + 1) * 8,
     };
-    if kind == FRAGMENT {
-        let frag = head.be16(here + 2)?;
-        ip.more_fragments = frag & 1 != 0;
-        ip.frag_offset = frag & 0xfff8;
-        ip.id = Some(head.be32(here + 4)?);
-    }
-    ip.proto = head.u8(here)?;
-    ip.transport = here + size;
+    cursor.proto = next;
+    cursor.step(size);
     Some(())
 }

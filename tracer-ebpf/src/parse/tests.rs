@@ -16,14 +16,12 @@ fn run_len(packet: &[u8], len: u32) -> (Option<usize>, RawEvent) {
     let valid = packet.len().min(HEAD);
     bytes[..valid].copy_from_slice(&packet[..valid]);
     let mut event = RawEvent::default();
-    let payload = parse(
-        &Head {
-            bytes: &bytes,
-            valid,
-        },
-        len,
-        &mut event,
-    );
+    let mut cursors = Cursors::default();
+    let head = Head {
+        bytes: &bytes,
+        valid,
+    };
+    let payload = parse(&head, len, &mut event, &mut cursors).map(|()| cursors.outer.at());
     (payload, event)
 }
 

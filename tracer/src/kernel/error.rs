@@ -6,7 +6,9 @@ use aya::programs::ProgramError;
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// The embedded object does not fit this program.
-    #[error("the embedded eBPF object is not of this build ({0}): rebuild with `cargo xtask build`")]
+    #[error(
+        "the embedded eBPF object is not of this build ({0}): rebuild with `cargo xtask build`"
+    )]
     ForeignObject(String),
     /// The object could not be loaded.
     #[error("cannot load the eBPF maps: {}; {}", chain(.0), remedy(.0))]
@@ -52,7 +54,11 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().trim_end_matches(':').to_owned()
+    text.lines()
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches(':')
+        .to_owned()
 }
 
 /// What to do about it, from the error number at the end of the chain.

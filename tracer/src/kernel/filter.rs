@@ -39,6 +39,7 @@ impl Filter {
             (!self.dests.is_empty(), config_flags::DEST),
             (!self.sources.is_empty(), config_flags::SRC),
             (self.scope.is_some(), config_flags::SCOPE),
+            (!self.protos.is_empty(), config_flags::PROTO),
             (self.each_packet, config_flags::EACH_PACKET),
         ];
         config.flags = flags.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum();
@@ -56,7 +57,14 @@ impl Filter {
                 let around = || self.dests.iter().filter(|(outer, _)| outer.contains(net));
                 let any_port = around().any(|(_, ports)| ports.is_empty());
                 let masks = around().map(|(_, ports)| mask(&table, ports));
-                (*net, if any_port { 0 } else { masks.fold(0, |all, one| all | one) })
+                (
+                    *net,
+                    if any_port {
+                        0
+                    } else {
+                        masks.fold(0, |all, one| all | one)
+                    },
+                )
             })
             .collect()
     }
@@ -64,8 +72,13 @@ impl Filter {
     /// Every range that is asked for anywhere, once. The command line allows at most
     /// [`MAX_PORT_RANGES`]; what is beyond is not representable and left out.
     fn port_table(&self) -> Vec<(u16, u16)> {
-        let mut table: Vec<_> =
-            self.dests.iter().flat_map(|(_, ports)| ports).chain(&self.ports).copied().collect();
+        let mut table: Vec<_> = self
+            .dests
+            .iter()
+            .flat_map(|(_, ports)| ports)
+            .chain(&self.ports)
+            .copied()
+            .collect();
         table.sort_unstable();
         table.dedup();
         table.truncate(MAX_PORT_RANGES);
@@ -74,7 +87,12 @@ impl Filter {
 }
 
 fn mask(table: &[(u16, u16)], ports: &[(u16, u16)]) -> u32 {
-    table.iter().enumerate().filter(|(_, range)| ports.contains(range)).map(|(i, _)| 1 << i).sum()
+    table
+        .iter()
+        .enumerate()
+        .filter(|(_, range)| ports.contains(range))
+        .map(|(i, _)| 1 << i)
+        .sum()
 }
 
 #[cfg(test)]
@@ -97,7 +115,11 @@ mod tests {
         };
         assert_eq!(
             filter.destinations(),
-            vec![(net("10.20.0.0/16"), 2), (net("10.20.30.40/32"), 3), (net("10.30.0.0/16"), 0)]
+            vec![
+                (net("10.20.0.0/16"), 2),
+                (net("10.20.30.40/32"), 3),
+                (net("10.30.0.0/16"), 0)
+            ]
         );
         assert_eq!(filter.config().ports[..2], [[80, 80], [443, 443]]);
         assert_eq!(filter.config().flags, config_flags::DEST);
@@ -105,7 +127,11 @@ mod tests {
 
     #[test]
     fn ports_alone_are_a_filter() {
-        let filter = Filter { ports: vec![(53, 53)], protos: vec![17, 132], ..Filter::default() };
+        let filter = Filter {
+            ports: vec![(53, 53)],
+            protos: vec![17, 132],
+            ..Filter::default()
+        };
         let config = filter.config();
         assert_eq!((config.port_mask, config.ports[0]), (1, [53, 53]));
         assert_eq!(config.protos, [1 << 17, 0, 0, 0, 1 << 4, 0, 0, 0]);

@@ -12,7 +12,7 @@ use zerocopy::IntoBytes;
 static OBJECT: &[u8] = include_bytes_aligned!(env!("SRCTRACE_EBPF_OBJECT"));
 
 /// Size of the event ring, bytes: the kernel maps it twice, so it costs twice this in memory.
-pub const RING_BYTES: u32 = 4 << 20;
+pub(crate) const RING_BYTES: u32 = 4 << 20;
 
 /// The loaded kernel half. Everything it attached goes when it is dropped, or with the process.
 pub struct Programs {
@@ -42,8 +42,11 @@ impl Programs {
             .map_err(|e| KernelError::Load(Box::new(e)))?;
         fill_filter(&mut ebpf, filter)?;
         let ring = Ring::take(&mut ebpf)?;
-        let mut programs =
-            Self { ebpf, tc_mode: TcMode::Tcx, attached: taps::Attached::default() };
+        let mut programs = Self {
+            ebpf,
+            tc_mode: TcMode::Tcx,
+            attached: taps::Attached::default(),
+        };
         programs.load_tracepoints()?;
         Ok((programs, ring))
     }
@@ -53,7 +56,10 @@ fn fill_filter(ebpf: &mut Ebpf, filter: &Filter) -> Result<(), KernelError> {
     let sources: Vec<_> = filter.sources.iter().map(|net| (*net, 0)).collect();
     fill_trie(ebpf, "DESTS", &filter.destinations())?;
     fill_trie(ebpf, "SOURCES", &sources)?;
-    let failed = |source| KernelError::Map { map: "SCOPE", source: Box::new(source) };
+    let failed = |source| KernelError::Map {
+        map: "SCOPE",
+        source: Box::new(source),
+    };
     let mut scope: HashMap<_, u32, u32> =
         HashMap::try_from(named(ebpf, "SCOPE")?).map_err(failed)?;
     for netns in filter.scope.iter().flatten() {
@@ -67,14 +73,18 @@ fn fill_trie(
     map: &'static str,
     prefixes: &[(IpNet, u32)],
 ) -> Result<(), KernelError> {
-    let failed = |source| KernelError::Map { map, source: Box::new(source) };
+    let failed = |source| KernelError::Map {
+        map,
+        source: Box::new(source),
+    };
     let mut trie: LpmTrie<_, [u8; size_of::<PrefixKey>()], u32> =
         LpmTrie::try_from(named(ebpf, map)?).map_err(failed)?;
     for (net, value) in prefixes {
         let (bits, key) = prefix_key(net.network(), net.prefix_len());
         let mut data = [0; size_of::<PrefixKey>()];
         data.copy_from_slice(key.as_bytes());
-        trie.insert(&Key::new(bits, data), value, 0).map_err(failed)?;
+        trie.insert(&Key::new(bits, data), value, 0)
+            .map_err(failed)?;
     }
     Ok(())
 }
@@ -84,5 +94,6 @@ pub(super) fn named<'a>(
     ebpf: &'a mut Ebpf,
     map: &'static str,
 ) -> Result<&'a mut aya::maps::Map, KernelError> {
-    ebpf.map_mut(map).ok_or_else(|| KernelError::ForeignObject(format!("no map {map}")))
+    ebpf.map_mut(map)
+        .ok_or_else(|| KernelError::ForeignObject(format!("no map {map}")))
 }

@@ -28,7 +28,10 @@ impl Programs {
     /// # Errors
     /// When the kernel refuses the read.
     pub fn counters(&mut self) -> Result<Counters, KernelError> {
-        let failed = |source| KernelError::Map { map: "COUNTERS", source: Box::new(source) };
+        let failed = |source| KernelError::Map {
+            map: "COUNTERS",
+            source: Box::new(source),
+        };
         let map: PerCpuArray<_, u64> =
             PerCpuArray::try_from(named(&mut self.ebpf, "COUNTERS")?).map_err(failed)?;
         let sum = |index| -> Result<u64, KernelError> {
@@ -51,13 +54,17 @@ impl Programs {
         &mut self,
         mut entry: impl FnMut(FlowKey, FlowState),
     ) -> Result<(), KernelError> {
-        let failed = |source| KernelError::Map { map: "FLOWS", source: Box::new(source) };
+        let failed = |source| KernelError::Map {
+            map: "FLOWS",
+            source: Box::new(source),
+        };
         let map: HashMap<_, [u8; KEY], [u8; STATE]> =
             HashMap::try_from(named(&mut self.ebpf, "FLOWS")?).map_err(failed)?;
         for (key, state) in map.iter().flatten() {
-            if let (Ok(key), Ok(state)) =
-                (FlowKey::read_from_bytes(&key), FlowState::read_from_bytes(&state))
-            {
+            if let (Ok(key), Ok(state)) = (
+                FlowKey::read_from_bytes(&key),
+                FlowState::read_from_bytes(&state),
+            ) {
                 entry(key, state);
             }
         }

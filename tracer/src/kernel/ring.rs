@@ -15,7 +15,10 @@ impl Ring {
             .ok_or_else(|| KernelError::ForeignObject("no map EVENTS".to_owned()))?;
         RingBuf::try_from(map)
             .map(Self)
-            .map_err(|source| KernelError::Map { map: "EVENTS", source: Box::new(source) })
+            .map_err(|source| KernelError::Map {
+                map: "EVENTS",
+                source: Box::new(source),
+            })
     }
 
     /// Hands over what is in the ring, at most `limit` records; says how many there were.

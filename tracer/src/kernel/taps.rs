@@ -136,7 +136,10 @@ impl Programs {
         for side in [Side::Ingress, Side::Egress] {
             let program = side.program();
             let loaded = classifier(&mut self.ebpf, program)?.load();
-            loaded.map_err(|source| KernelError::Program { program, source: Box::new(source) })?;
+            loaded.map_err(|source| KernelError::Program {
+                program,
+                source: Box::new(source),
+            })?;
         }
         Ok(())
     }
@@ -167,7 +170,10 @@ impl Programs {
 }
 
 fn attach_error(target: &str, source: ProgramError) -> KernelError {
-    KernelError::Attach { target: target.to_owned(), source: Box::new(source) }
+    KernelError::Attach {
+        target: target.to_owned(),
+        source: Box::new(source),
+    }
 }
 
 fn classifier<'a>(
@@ -182,7 +188,10 @@ fn classifier<'a>(
 fn load_tracepoint(ebpf: &mut Ebpf, name: &'static str) -> Result<(), KernelError> {
     tracepoint(ebpf, name)?
         .load()
-        .map_err(|source| KernelError::Program { program: name, source: Box::new(source) })
+        .map_err(|source| KernelError::Program {
+            program: name,
+            source: Box::new(source),
+        })
 }
 
 fn attach_tracepoint(ebpf: &mut Ebpf, tap: &Tracepoint) -> Result<(), KernelError> {

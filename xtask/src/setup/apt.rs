@@ -148,7 +148,7 @@ pub(crate) fn install(packages: &[String]) -> Result<()> {
             "--no-remove",
             "--no-upgrade",
         ]);
-        process::run(apt.args(packages), "installing packages")
+        process::output(apt.args(packages), "installing packages").map(drop)
     };
     // Lists that are older than the mirror name files that it no longer has.
     attempt().or_else(|_| refresh().and_then(|()| attempt()))

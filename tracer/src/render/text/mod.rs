@@ -1,0 +1,18 @@
+//! Text for people.
+
+mod flow;
+mod frame;
+mod groups;
+mod hops;
+mod last;
+mod rewrite;
+mod summary;
+pub(super) mod words;
+
+pub use flow::flow;
+pub use frame::{Armed, header, waiting};
+pub use groups::groups;
+pub use summary::summary;
+
+#[cfg(test)]
+mod tests;
