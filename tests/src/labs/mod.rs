@@ -9,6 +9,7 @@ mod options;
 mod protocols;
 mod reply;
 mod service;
+mod shapes;
 mod steps;
 
 use anyhow::Result;
@@ -130,6 +131,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         options::CASES,
         protocols::CASES,
         service::CASES,
+        shapes::CASES,
         reply::CASES,
     ]
     .into_iter()

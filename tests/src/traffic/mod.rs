@@ -3,6 +3,7 @@
 
 mod frames;
 mod icmp;
+mod option;
 mod stream;
 mod stream_server;
 mod udp;
@@ -12,6 +13,7 @@ use std::net::SocketAddr;
 
 pub use frames::send_frames;
 pub use icmp::ping;
+pub use option::SocketOption;
 pub use stream::{Stream, StreamCall, StreamKind};
 pub use stream_server::{Behaviour, StreamServer};
 pub use udp::{UdpCall, UdpServer};
