@@ -1,6 +1,7 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
 mod contract;
+mod expectations;
 mod ground;
 mod hostile;
 mod job;
@@ -125,6 +126,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
     [
         ground::CASES,
         contract::CASES,
+        expectations::CASES,
         hostile::CASES,
         job::CASES,
         links::CASES,
