@@ -114,7 +114,7 @@ pub(super) enum ProtoArg {
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArgs {
     /// Destinations: 10.20.30.40, 10.20.30.40:443, fd50::20, [fd50::20]:443, 10.20.0.0/16, or a host name
-    #[arg(value_name = "DEST", value_parser = parse_dest, help_heading = "What to trace")]
+    #[arg(value_name = "DEST", value_parser = parse_dest, display_order = 0, help_heading = "What to trace")]
     pub(super) positional: Vec<DestSpec>,
     /// A destination, as DEST (repeatable)
     #[arg(long, value_name = "DEST", value_parser = parse_dest, help_heading = "What to trace")]
