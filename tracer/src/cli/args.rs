@@ -148,7 +148,7 @@ pub(super) struct TraceArgs {
     #[arg(long, value_name = "NAME|PID|PATH", value_parser = parse::netns, help_heading = "Where to look")]
     pub(super) node_netns: Option<NetnsRef>,
     /// Look only at these namespaces [default: all on this machine]
-    #[arg(long, value_name = "NETNS[,…]", value_parser = parse::netns, value_delimiter = ',', help_heading = "Where to look")]
+    #[arg(long, value_name = "NETNS[,NETNS]", value_parser = parse::netns, value_delimiter = ',', help_heading = "Where to look")]
     pub(super) scope: Vec<NetnsRef>,
     /// The name of this machine in reports [default: its host name]
     #[arg(long, value_name = "NAME", value_parser = parse::host, help_heading = "Where to look")]
