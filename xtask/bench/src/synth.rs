@@ -1,0 +1,268 @@
+//! Events as the kernel half writes them: masqueraded TCP connections of many pods, one started every 200 µs, each of
+//! six told packets that are sighted at three interfaces.
+
+use std::collections::BTreeMap;
+
+use tracer_common::{
+    RawConntrack, RawEvent, RawFingerprint, RawTuple, event_kind, family, ip_proto, matched,
+    present, reason, tap,
+};
+use tracer_core::event::NetnsId;
+use tracer_core::inventory::{Inventory, Link, Namespace};
+
+/// Between the starts of two connections.
+pub(crate) const PACE_NS: u64 = 200_000;
+/// Between two packets of one connection: a few others have theirs between.
+const GAP_TURNS: u64 = 5;
+/// Packets of a connection, and events of a packet.
+const PACKETS: u64 = 6;
+const SIGHTINGS: u64 = 3;
+
+const PODS: u64 = 64;
+const NODE: u32 = 1;
+/// A pod's namespace is this plus its number; so is its veth's index on the node.
+const POD: u32 = 100;
+const ETH0: u32 = 2;
+
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
+const PSH: u8 = 0x08;
+const FIN: u8 = 0x01;
+
+/// Nothing is at time zero.
+const START_NS: u64 = 1_000_000_000;
+
+/// How many connections make at least so many events.
+pub(crate) fn connections(events: u64) -> u64 {
+    events.div_ceil(PACKETS * SIGHTINGS)
+}
+
+/// The node and its pods.
+pub(crate) fn inventory() -> Inventory {
+    let link = |name: &str, peer, addr: &str| Link {
+        name: name.to_owned(),
+        kind: "veth".to_owned(),
+        peer,
+        addrs: addr.parse().into_iter().collect(),
+        mtu: 1500,
+        up: true,
+        ..Link::default()
+    };
+    let mut node = Namespace {
+        name: Some("node".to_owned()),
+        links: BTreeMap::from([(ETH0, link("eth0", None, "10.100.0.5/24"))]),
+        ..Namespace::default()
+    };
+    let mut namespaces = BTreeMap::new();
+    for pod in 0..u32::try_from(PODS).unwrap_or(0) {
+        let (netns, addr) = (NetnsId(POD + pod), format!("10.12.{pod}.4/24"));
+        let veth = link(&format!("veth{pod}"), Some((netns, ETH0)), "");
+        node.links.insert(POD + pod, veth);
+        let eth0 = link("eth0", Some((NetnsId(NODE), POD + pod)), &addr);
+        let pod = Namespace {
+            pod: Some(format!("shop/web-{pod}")),
+            links: BTreeMap::from([(ETH0, eth0)]),
+            ..Namespace::default()
+        };
+        namespaces.insert(netns, pod);
+    }
+    namespaces.insert(NetnsId(NODE), node);
+    Inventory {
+        host: "node-a".to_owned(),
+        node: Some(NetnsId(NODE)),
+        namespaces,
+        ..Inventory::default()
+    }
+}
+
+/// All events of one turn, in the order of their times: the first packet of connection `turn` and the later ones of
+/// those that started before. Turns go on until the last connection has had its last packet.
+pub(crate) fn turn(turn: u64, connections: u64) -> Vec<RawEvent> {
+    let mut events = Vec::new();
+    for packet in 0..PACKETS {
+        let connection = turn.checked_sub(packet * GAP_TURNS);
+        if let Some(connection) = connection.filter(|number| *number < connections) {
+            let time_ns = START_NS + turn * PACE_NS + packet * 30_000;
+            events.extend(sightings(connection, packet, time_ns));
+        }
+    }
+    events
+}
+
+/// How many turns there are.
+pub(crate) fn turns(connections: u64) -> u64 {
+    connections + (PACKETS - 1) * GAP_TURNS
+}
+
+/// A connection's two tuples: as the pod sent it, and as it left the node.
+fn tuples(connection: u64) -> (RawTuple, RawTuple) {
+    let pod = (connection % PODS) as u8;
+    let round = connection / PODS;
+    let sport = (1024 + round % 60_000) as u16;
+    let dport = (8000 + round / 60_000) as u16;
+    // Ports are translated, too: no two connections share one on the node's single address.
+    let (nat_port, nat_dst) = (
+        (1024 + connection % 60_000) as u16,
+        (connection / 60_000) as u8,
+    );
+    let dst = [10, 20, 30 + nat_dst, 40];
+    let tuple = |src: [u8; 4], sport: u16| RawTuple {
+        src: wide(src),
+        dst: wide(dst),
+        sport: sport.to_be_bytes(),
+        dport: dport.to_be_bytes(),
+        family: family::V4,
+        proto: ip_proto::TCP,
+        pad: [0; 2],
+    };
+    (
+        tuple([10, 12, pod, 4], sport),
+        tuple([10, 100, 0, 5], nat_port),
+    )
+}
+
+fn wide(addr: [u8; 4]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&addr);
+    bytes
+}
+
+/// One packet where it is sighted: the pod's `eth0`, the node's end of its veth, the node's `eth0`; replies the other
+/// way round.
+fn sightings(connection: u64, packet: u64, time_ns: u64) -> [RawEvent; 3] {
+    let (inner, outer) = tuples(connection);
+    let pod = POD + (connection % PODS) as u32;
+    let reply = packet == 1 || packet == 3 || packet == 5;
+    let (inner_here, outer_here) = if reply {
+        (inner.reversed(), outer.reversed())
+    } else {
+        (inner, outer)
+    };
+    let conntrack = RawConntrack {
+        orig: inner,
+        reply: outer.reversed(),
+        status: if packet == 0 { 0x198 } else { 0x19e },
+        info: if reply {
+            3
+        } else if packet == 0 {
+            2
+        } else {
+            0
+        },
+        zone_known: 1,
+        mark_known: 1,
+        ..RawConntrack::default()
+    };
+    let event = |netns, ifindex, tap, tuple, ct: Option<RawConntrack>, after_ns, ttl| RawEvent {
+        kind: event_kind::PACKET,
+        tap,
+        reasons: reasons(packet),
+        matched: if reply {
+            matched::LEARNED
+        } else {
+            matched::FORWARD
+        },
+        time_ns: time_ns + after_ns,
+        skb: 0xffff_8880_0000_0000 + (connection * PACKETS + packet) % 509 * 256,
+        netns,
+        ifindex,
+        present: present_bits(ct.is_some(), netns != NODE && !reply),
+        tuple,
+        conntrack: ct.unwrap_or_default(),
+        print: RawFingerprint {
+            ttl,
+            ..print(connection, packet)
+        },
+        l3_len: 40 + payload(packet),
+        packets: 1 + packet / 2,
+        bytes: u64::from(40 * (1 + packet as u32 / 2) + payload(packet)),
+        ..RawEvent::default()
+    };
+    if reply {
+        [
+            event(NODE, ETH0, tap::RECEIVE, outer_here, None, 0, 64),
+            event(
+                NODE,
+                pod,
+                tap::TRANSMIT,
+                inner_here,
+                Some(conntrack),
+                4000,
+                63,
+            ),
+            event(pod, ETH0, tap::RECEIVE, inner_here, None, 5000, 63),
+        ]
+    } else {
+        [
+            event(pod, ETH0, tap::TRANSMIT, inner_here, None, 0, 64),
+            event(NODE, pod, tap::RECEIVE, inner_here, None, 1000, 64),
+            event(
+                NODE,
+                ETH0,
+                tap::TRANSMIT,
+                outer_here,
+                Some(conntrack),
+                5000,
+                63,
+            ),
+        ]
+    }
+}
+
+fn present_bits(conntrack: bool, local: bool) -> u32 {
+    let mut bits = present::NETNS | present::MARK | present::CONNTRACK_KNOWN | present::TCP;
+    if conntrack {
+        bits |= present::CONNTRACK;
+    }
+    if local {
+        bits |= present::LOCAL;
+    }
+    bits
+}
+
+/// SYN, SYN-ACK, request, answer, FIN, FIN.
+fn print(connection: u64, packet: u64) -> RawFingerprint {
+    // Spread, so that no two connections look alike.
+    let client = (connection as u32).wrapping_mul(2_654_435_761);
+    let server = client ^ 0x5555_5555;
+    let (seq, ack, tcp_flags) = match packet {
+        0 => (client, 0, SYN),
+        1 => (server, client.wrapping_add(1), SYN | ACK),
+        2 => (client.wrapping_add(1), server.wrapping_add(1), PSH | ACK),
+        3 => (server.wrapping_add(1), client.wrapping_add(201), PSH | ACK),
+        4 => (
+            client.wrapping_add(201),
+            server.wrapping_add(1001),
+            FIN | ACK,
+        ),
+        _ => (
+            server.wrapping_add(1001),
+            client.wrapping_add(202),
+            FIN | ACK,
+        ),
+    };
+    RawFingerprint {
+        seq,
+        ack,
+        tcp_flags,
+        payload_len: payload(packet),
+        wire_packets: 1,
+        ..RawFingerprint::default()
+    }
+}
+
+fn payload(packet: u64) -> u32 {
+    match packet {
+        2 => 200,
+        3 => 1000,
+        _ => 0,
+    }
+}
+
+fn reasons(packet: u64) -> u16 {
+    match packet {
+        0 | 1 => reason::FIRST | reason::FLAGS | reason::CONNTRACK,
+        2 | 3 => reason::DATA,
+        _ => reason::FLAGS,
+    }
+}
