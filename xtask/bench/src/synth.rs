@@ -127,85 +127,111 @@ fn wide(addr: [u8; 4]) -> [u8; 16] {
     bytes
 }
 
+/// One packet of a connection.
+struct Packet {
+    connection: u64,
+    number: u64,
+    time_ns: u64,
+    reply: bool,
+}
+
+/// Where a packet is sighted, and how long after it was sent, in nanoseconds.
+struct Place {
+    netns: u32,
+    ifindex: u32,
+    tap: u8,
+    after_ns: u64,
+    ttl: u8,
+}
+
 /// One packet where it is sighted: the pod's `eth0`, the node's end of its veth, the node's `eth0`; replies the other
 /// way round.
-fn sightings(connection: u64, packet: u64, time_ns: u64) -> [RawEvent; 3] {
-    let (inner, outer) = tuples(connection);
+fn sightings(connection: u64, number: u64, time_ns: u64) -> [RawEvent; 3] {
+    let reply = number % 2 == 1;
+    let packet = Packet {
+        connection,
+        number,
+        time_ns,
+        reply,
+    };
     let pod = POD + (connection % PODS) as u32;
-    let reply = packet == 1 || packet == 3 || packet == 5;
-    let (inner_here, outer_here) = if reply {
+    let (inner, outer) = tuples(connection);
+    let conntrack = Some(packet.conntrack(inner, outer));
+    let (inner, outer) = if reply {
         (inner.reversed(), outer.reversed())
     } else {
         (inner, outer)
     };
-    let conntrack = RawConntrack {
-        orig: inner,
-        reply: outer.reversed(),
-        status: if packet == 0 { 0x198 } else { 0x19e },
-        info: if reply {
-            3
-        } else if packet == 0 {
-            2
-        } else {
-            0
-        },
-        zone_known: 1,
-        mark_known: 1,
-        ..RawConntrack::default()
-    };
-    let event = |netns, ifindex, tap, tuple, ct: Option<RawConntrack>, after_ns, ttl| RawEvent {
-        kind: event_kind::PACKET,
-        tap,
-        reasons: reasons(packet),
-        matched: if reply {
-            matched::LEARNED
-        } else {
-            matched::FORWARD
-        },
-        time_ns: time_ns + after_ns,
-        skb: 0xffff_8880_0000_0000 + (connection * PACKETS + packet) % 509 * 256,
+    let place = |netns, ifindex, tap, after_ns, ttl| Place {
         netns,
         ifindex,
-        present: present_bits(ct.is_some(), netns != NODE && !reply),
-        tuple,
-        conntrack: ct.unwrap_or_default(),
-        print: RawFingerprint {
-            ttl,
-            ..print(connection, packet)
-        },
-        l3_len: 40 + payload(packet),
-        packets: 1 + packet / 2,
-        bytes: u64::from(40 * (1 + packet as u32 / 2) + payload(packet)),
-        ..RawEvent::default()
+        tap,
+        after_ns,
+        ttl,
     };
+    let node = |ifindex, tap, after_ns, ttl| place(NODE, ifindex, tap, after_ns, ttl);
     if reply {
         [
-            event(NODE, ETH0, tap::RECEIVE, outer_here, None, 0, 64),
-            event(
-                NODE,
-                pod,
-                tap::TRANSMIT,
-                inner_here,
-                Some(conntrack),
-                4000,
-                63,
-            ),
-            event(pod, ETH0, tap::RECEIVE, inner_here, None, 5000, 63),
+            packet.at(&node(ETH0, tap::RECEIVE, 0, 64), outer, None),
+            packet.at(&node(pod, tap::TRANSMIT, 4000, 63), inner, conntrack),
+            packet.at(&place(pod, ETH0, tap::RECEIVE, 5000, 63), inner, None),
         ]
     } else {
         [
-            event(pod, ETH0, tap::TRANSMIT, inner_here, None, 0, 64),
-            event(NODE, pod, tap::RECEIVE, inner_here, None, 1000, 64),
-            event(
-                NODE,
-                ETH0,
-                tap::TRANSMIT,
-                outer_here,
-                Some(conntrack),
-                5000,
-                63,
-            ),
+            packet.at(&place(pod, ETH0, tap::TRANSMIT, 0, 64), inner, None),
+            packet.at(&node(pod, tap::RECEIVE, 1000, 64), inner, None),
+            packet.at(&node(ETH0, tap::TRANSMIT, 5000, 63), outer, conntrack),
         ]
+    }
+}
+
+impl Packet {
+    fn at(&self, place: &Place, tuple: RawTuple, conntrack: Option<RawConntrack>) -> RawEvent {
+        let sent = 1 + self.number as u32 / 2;
+        RawEvent {
+            kind: event_kind::PACKET,
+            tap: place.tap,
+            reasons: reasons(self.number),
+            matched: if self.reply {
+                matched::LEARNED
+            } else {
+                matched::FORWARD
+            },
+            time_ns: self.time_ns + place.after_ns,
+            skb: 0xffff_8880_0000_0000 + (self.connection * PACKETS + self.number) % 509 * 256,
+            netns: place.netns,
+            ifindex: place.ifindex,
+            present: present_bits(conntrack.is_some(), place.netns != NODE && !self.reply),
+            tuple,
+            conntrack: conntrack.unwrap_or_default(),
+            print: RawFingerprint {
+                ttl: place.ttl,
+                ..print(self.connection, self.number)
+            },
+            l3_len: 40 + payload(self.number),
+            packets: sent.into(),
+            bytes: (40 * sent + payload(self.number)).into(),
+            ..RawEvent::default()
+        }
+    }
+
+    /// The entry that it carries where it leaves the node.
+    fn conntrack(&self, inner: RawTuple, outer: RawTuple) -> RawConntrack {
+        // Source NAT, set up and confirmed; from the answer on also: seen reply, assured.
+        let (status, info) = match (self.number, self.reply) {
+            (0, _) => (0x198, 2),
+            (_, true) => (0x19e, 3),
+            (_, false) => (0x19e, 0),
+        };
+        RawConntrack {
+            orig: inner,
+            reply: outer.reversed(),
+            status,
+            info,
+            zone_known: 1,
+            mark_known: 1,
+            ..RawConntrack::default()
+        }
     }
 }
 
