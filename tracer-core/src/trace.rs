@@ -45,6 +45,7 @@ impl Trace {
     }
 
     /// Takes an event in. `true` asks for [`Trace::advance`] now, before memory grows further.
+    #[must_use = "memory grows until the events are processed"]
     pub fn push(&mut self, event: Event) -> bool {
         self.correlator.push(event)
     }

@@ -4,3 +4,4 @@ pub mod cli;
 pub mod kernel;
 pub mod render;
 pub mod sink;
+pub mod system;

@@ -6,13 +6,13 @@ mod bench;
 mod build;
 mod demo;
 mod host;
-mod pending;
 mod process;
 mod setup;
 mod stop;
 mod test;
 mod tidy;
 mod tools;
+mod vm;
 mod workspace;
 
 use std::process::ExitCode;
@@ -52,7 +52,7 @@ enum Task {
     /// `test` with the strictness of CI: nothing may be skipped
     Ci,
     /// Boot other kernels and run the labs there
-    VmTest(pending::vm::VmArgs),
+    VmTest(vm::VmArgs),
     /// Measure cost and capacity
     Bench(bench::BenchArgs),
     /// Build a static release archive
@@ -99,7 +99,7 @@ fn run(cli: &Cli) -> Result<()> {
         Task::Test(args) => test::run(&space, args, mode, test::Strictness::from_environment()),
         Task::Ci => test::run(&space, &test::TestArgs::default(), mode, test::Strictness::Ci),
         Task::Tidy => tidy::run(&space),
-        Task::VmTest(args) => pending::vm::command(&space, args, mode),
+        Task::VmTest(args) => vm::command(&space, args, mode),
         Task::Bench(args) => bench::run(&space, args, mode),
         Task::Dist => Err(Stop::failed(
             "`dist` is not part of this checkout yet; `cargo xtask build` gives a dynamically linked target/release/srctrace",

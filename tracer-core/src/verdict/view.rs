@@ -9,14 +9,23 @@ use std::time::{Duration, SystemTime};
 
 pub(super) fn hops(journey: &Journey, inventory: &Inventory) -> Vec<report::Hop> {
     let hops = journey.request.hops();
-    let start = hops.first().map_or(0, |h| h.time_ns);
+    let start = hops
+        .iter()
+        .find(|h| !h.is_filled())
+        .map_or(0, |h| h.time_ns);
+    let mut latest = 0;
     (1..)
         .zip(hops)
-        .map(|(n, hop)| view(n, hop, start, journey, inventory))
+        .map(|(n, hop)| {
+            if !hop.is_filled() {
+                latest = micros(hop.time_ns, start);
+            }
+            view(n, hop, latest, journey, inventory)
+        })
         .collect()
 }
 
-fn view(n: u32, hop: &Hop, start: u64, journey: &Journey, inventory: &Inventory) -> report::Hop {
+fn view(n: u32, hop: &Hop, t_us: i64, journey: &Journey, inventory: &Inventory) -> report::Hop {
     let netns = hop.place.netns;
     let link = inventory.link(netns, hop.place.ifindex);
     report::Hop {
@@ -28,7 +37,7 @@ fn view(n: u32, hop: &Hop, start: u64, journey: &Journey, inventory: &Inventory)
         ifindex: hop.place.ifindex,
         dir: hop.place.dir,
         point: None,
-        t_us: micros(hop.time_ns, start),
+        t_us,
         tuple: hop.tuple().unwrap_or(journey.opened).into(),
         outer: None,
         mark: hop.mark,

@@ -1,11 +1,12 @@
 //! The options as clap reads them: names, help, and one value parser each.
 
 use super::dest::{DestSpec, parse_dest};
-use super::parse::{self, ExpectSource, FromRef, NetnsRef, PodRef, PortRange};
+use super::parse::{self, FromRef, NetnsRef, PodRef, PortRange};
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
+use tracer_core::expect::Source;
 
 const ABOUT: &str = "Names the hop that rewrote a flow's source address";
 const LONG_ABOUT: &str = "Watches real packets on this node and names the hop that changed a flow's \
@@ -178,7 +179,7 @@ pub(super) struct TraceArgs {
 
     /// The source that flows must leave with: preserved, pod, node, an address or a prefix
     #[arg(long, value_name = "SOURCE", value_parser = parse::expect_source, help_heading = "Check")]
-    pub(super) expect_source: Option<ExpectSource>,
+    pub(super) expect_source: Option<Source>,
     /// Flows must be answered
     #[arg(long, help_heading = "Check")]
     pub(super) expect_reply: bool,

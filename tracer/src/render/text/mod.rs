@@ -11,7 +11,7 @@ pub(super) mod words;
 
 pub use flow::flow;
 pub use frame::{Armed, header, waiting};
-pub use groups::groups;
+pub use groups::{Way, groups, ways};
 pub use summary::summary;
 
 #[cfg(test)]
