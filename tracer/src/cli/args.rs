@@ -114,7 +114,7 @@ pub(super) enum ProtoArg {
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArgs {
     /// Destinations: 10.20.30.40, 10.20.30.40:443, fd50::20, [fd50::20]:443, 10.20.0.0/16, or a host name
-    #[arg(value_name = "DEST", value_parser = parse_dest, help_heading = "What to trace")]
+    #[arg(value_name = "DEST", value_parser = parse_dest, display_order = 0, help_heading = "What to trace")]
     pub(super) positional: Vec<DestSpec>,
     /// A destination, as DEST (repeatable)
     #[arg(long, value_name = "DEST", value_parser = parse_dest, help_heading = "What to trace")]
@@ -148,7 +148,7 @@ pub(super) struct TraceArgs {
     #[arg(long, value_name = "NAME|PID|PATH", value_parser = parse::netns, help_heading = "Where to look")]
     pub(super) node_netns: Option<NetnsRef>,
     /// Look only at these namespaces [default: all on this machine]
-    #[arg(long, value_name = "NETNS[,…]", value_parser = parse::netns, value_delimiter = ',', help_heading = "Where to look")]
+    #[arg(long, value_name = "NETNS[,NETNS]", value_parser = parse::netns, value_delimiter = ',', help_heading = "Where to look")]
     pub(super) scope: Vec<NetnsRef>,
     /// The name of this machine in reports [default: its host name]
     #[arg(long, value_name = "NAME", value_parser = parse::host, help_heading = "Where to look")]

@@ -209,11 +209,15 @@ pub(super) fn count(text: &str) -> Result<NonZeroU64, String> {
 
 pub(super) fn duration(text: &str) -> Result<Limit, String> {
     let accepted =
-        "a time is a number with a unit, such as 30s, 10m or 1h30m; 0 means until Ctrl-C";
+        "a time is a number of seconds, or has a unit, such as 30s, 10m or 1h30m; 0 means until Ctrl-C";
     if text == "0" {
         return Ok(Limit(None));
     }
-    let parsed: SignedDuration = text.parse().map_err(|_| accepted)?;
+    // `timeout`, `sleep` and `ping -w` take bare seconds: so do fingers.
+    let parsed: SignedDuration = match text.parse::<u32>() {
+        Ok(seconds) => SignedDuration::from_secs(seconds.into()),
+        Err(_) => text.parse().map_err(|_| accepted)?,
+    };
     let time =
         Duration::try_from(parsed).map_err(|_| format!("a time cannot be negative; {accepted}"))?;
     if time > YEAR {

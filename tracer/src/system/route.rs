@@ -3,7 +3,9 @@
 use super::SystemError;
 use super::netlink::Rtnetlink;
 use super::netns::{Netns, visit};
-use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteType, RouteVia};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType, RouteVia,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::fmt;
 use std::net::IpAddr;
@@ -107,25 +109,46 @@ fn hint(message: &RouteMessage) -> RouteHint {
         RouteType::Prohibit => return RouteHint::None("prohibited"),
         _ => {}
     }
-    let (mut via, mut src, mut index) = (None, None, None);
-    for attribute in &message.attributes {
-        match attribute {
-            RouteAttribute::Gateway(addr) => via = super::survey::ip(addr),
-            RouteAttribute::Via(RouteVia::Inet(addr)) => via = Some((*addr).into()),
-            RouteAttribute::Via(RouteVia::Inet6(addr)) => via = Some((*addr).into()),
-            RouteAttribute::PrefSource(addr) => src = super::survey::ip(addr),
-            RouteAttribute::Oif(out) => index = Some(*out),
-            _ => {}
-        }
-    }
-    match index {
+    let src = message.attributes.iter().find_map(|a| match a {
+        RouteAttribute::PrefSource(addr) => ip(addr),
+        _ => None,
+    });
+    match hop(&message.attributes, None) {
         None => RouteHint::None("no route"),
-        Some(index) => RouteHint::Out {
+        Some((via, index)) => RouteHint::Out {
             via,
             dev: (index, device_name(index)),
             src,
             local: message.header.kind == RouteType::Local,
         },
+    }
+}
+
+/// Next hop and out device of a route or of one of its paths.
+pub(super) fn hop(
+    attributes: &[RouteAttribute],
+    device: Option<u32>,
+) -> Option<(Option<IpAddr>, u32)> {
+    let mut via = None;
+    let mut out = device;
+    for attribute in attributes {
+        match attribute {
+            RouteAttribute::Gateway(addr) => via = ip(addr),
+            RouteAttribute::Via(RouteVia::Inet6(addr)) => via = Some((*addr).into()),
+            RouteAttribute::Via(RouteVia::Inet(addr)) => via = Some((*addr).into()),
+            RouteAttribute::Oif(index) => out = Some(*index),
+            _ => {}
+        }
+    }
+    Some((via, out?))
+}
+
+/// The address of a route attribute, unless it is an MPLS label.
+pub(super) fn ip(addr: &RouteAddress) -> Option<IpAddr> {
+    match addr {
+        RouteAddress::Inet(addr) => Some((*addr).into()),
+        RouteAddress::Inet6(addr) => Some((*addr).into()),
+        _ => None,
     }
 }
 

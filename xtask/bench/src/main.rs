@@ -12,6 +12,7 @@ mod process;
 mod programs;
 mod report;
 mod stats;
+mod synth;
 mod throughput;
 
 use std::fs;

@@ -305,4 +305,20 @@ mod tests {
         );
         assert!(parse_stanzas("").is_empty());
     }
+
+    #[test]
+    fn a_suite_that_is_not_there_is_an_error() {
+        let dir = std::env::temp_dir().join(format!("srctrace-pool-{}", std::process::id()));
+        let archive = format!("file://{}/archive", dir.display());
+        let mirror = Mirror {
+            archive: archive.clone(),
+            security: archive,
+        };
+        let error = Pool::open(&dir, &mirror, &["gone"]).err().unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(
+            error.to_string(),
+            "suite gone or mirror unreachable, wanted: gone"
+        );
+    }
 }

@@ -4,16 +4,16 @@ mod delta;
 mod look;
 mod names;
 mod peers;
+mod sight;
 #[cfg(test)]
 mod tests;
 
 pub use delta::Delta;
-pub(super) use look::ip;
 
 use super::netns::{Discovery, Found, Netns, discover, has_other_mounts, on_visitor};
 use super::pods::{CgroupPaths, PodNames};
 use super::{Changed, Roots, SystemError};
-use look::Sight;
+use sight::Sight;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tracer_core::event::NetnsId;

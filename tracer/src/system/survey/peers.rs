@@ -2,7 +2,7 @@
 //! namespace, which means something only in its own: so the namespace is asked which of the
 //! others it calls by that number.
 
-use super::look::{Sight, Tie};
+use super::sight::{Sight, Tie};
 use std::collections::{BTreeMap, BTreeSet};
 use tracer_core::event::NetnsId;
 use tracer_core::inventory::Link;
