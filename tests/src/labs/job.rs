@@ -268,7 +268,7 @@ fn equal_addresses_twice() -> Result<()> {
         status: 0,
         flows: &[
             "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod our-pod
-             request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
+             request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
              source-rewritten, on the wire 10.100.0.5, completed",
             "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod their-pod
              source-preserved, on the wire 10.12.3.4, completed",
