@@ -13,5 +13,6 @@ pub mod inventory;
 pub mod journey;
 pub mod packet;
 pub mod report;
+pub mod synth;
 pub mod trace;
 pub mod verdict;

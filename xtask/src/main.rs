@@ -2,16 +2,17 @@
 //!
 //! Exit status: 0 done, 1 something failed or is missing, 2 wrong usage, 3 cannot be done on this machine.
 
+mod bench;
 mod build;
 mod demo;
 mod host;
-mod pending;
 mod process;
 mod setup;
 mod stop;
 mod test;
 mod tidy;
 mod tools;
+mod vm;
 mod workspace;
 
 use std::process::ExitCode;
@@ -51,9 +52,9 @@ enum Task {
     /// `test` with the strictness of CI: nothing may be skipped
     Ci,
     /// Boot other kernels and run the labs there
-    VmTest(pending::vm::VmArgs),
+    VmTest(vm::VmArgs),
     /// Measure cost and capacity
-    Bench,
+    Bench(bench::BenchArgs),
     /// Build a static release archive
     Dist,
 }
@@ -98,8 +99,8 @@ fn run(cli: &Cli) -> Result<()> {
         Task::Test(args) => test::run(&space, args, mode, test::Strictness::from_environment()),
         Task::Ci => test::run(&space, &test::TestArgs::default(), mode, test::Strictness::Ci),
         Task::Tidy => tidy::run(&space),
-        Task::VmTest(args) => pending::vm::command(&space, args, mode),
-        Task::Bench => Err(Stop::failed("`bench` is not part of this checkout yet").into()),
+        Task::VmTest(args) => vm::command(&space, args, mode),
+        Task::Bench(args) => bench::run(&space, args, mode),
         Task::Dist => Err(Stop::failed(
             "`dist` is not part of this checkout yet; `cargo xtask build` gives a dynamically linked target/release/srctrace",
         )

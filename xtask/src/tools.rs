@@ -127,12 +127,11 @@ pub(crate) const TABLE: &[Tool] = &[
         )
     },
     vm("kmod", "kmod", "loads modules in the virtual machines"),
-    vm(
-        "cpio",
-        "cpio",
-        "packs the virtual machines' first file system",
-    ),
-    vm("zstd", "zstd", "unpacks kernel modules"),
+    vm("xz", "xz-utils", "unpacks kernel modules"),
+    vm("ipset", "ipset", "rules that match sets"),
+    vm("ipvsadm", "ipvsadm", "IPVS services"),
+    vm("wg", "wireguard-tools", "WireGuard tunnels"),
+    vm("ping", "iputils-ping", "echo requests with chosen fields"),
 ];
 
 impl Tool {

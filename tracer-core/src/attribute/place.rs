@@ -3,8 +3,8 @@
 use crate::event::NetnsId;
 use crate::inventory::{Inventory, Role};
 use crate::journey::Journey;
-use crate::report::Where;
-use crate::verdict::origin_netns;
+use crate::report::{OriginKind, Where};
+use crate::verdict::Origin;
 
 /// Whose doing a change in a namespace was.
 #[must_use]
@@ -14,22 +14,27 @@ pub fn whose(journey: &Journey, inventory: &Inventory, netns: Option<NetnsId>) -
     };
     match inventory.role(netns) {
         Role::Node => Where::Node,
-        Role::Pod if origin_netns(journey, inventory) == Some(netns) => Where::Pod,
+        Role::Pod if begun_in(journey, inventory) == Some(netns) => Where::Pod,
         Role::Pod => Where::Gateway,
-        Role::External if before_node(journey, inventory, netns) => Where::Gateway,
-        Role::External => Where::Downstream,
+        Role::External if after_local(journey, inventory, netns) => Where::Downstream,
+        Role::External => Where::Gateway,
     }
 }
 
-/// Whether the request met this namespace and later the node.
-fn before_node(journey: &Journey, inventory: &Inventory, netns: NetnsId) -> bool {
-    let hops = journey.request.hops();
-    let here = hops.iter().position(|h| h.place.netns == netns);
-    here.is_some_and(|at| {
-        hops[at..]
-            .iter()
-            .any(|h| inventory.role(h.place.netns) == Role::Node)
-    })
+/// The namespace of the flow's own sender; a gateway only forwards.
+fn begun_in(journey: &Journey, inventory: &Inventory) -> Option<NetnsId> {
+    let origin = Origin::of(journey, inventory);
+    origin.netns.filter(|_| origin.kind != OriginKind::Gateway)
+}
+
+/// Whether the request had met the node or a pod before it came to this namespace.
+fn after_local(journey: &Journey, inventory: &Inventory, netns: NetnsId) -> bool {
+    journey
+        .request
+        .hops()
+        .iter()
+        .take_while(|h| h.place.netns != netns)
+        .any(|h| inventory.role(h.place.netns) != Role::External)
 }
 
 /// A place in words.
@@ -39,7 +44,7 @@ pub fn role_word(place: Where) -> &'static str {
         Where::Pod => "in the pod's own namespace",
         Where::Node => "on the node",
         Where::Service => "on the node, for a Service",
-        Where::Gateway => "in a gateway's namespace",
+        Where::Gateway => "in a gateway",
         Where::Downstream => "after it left here",
         Where::Proxy => "by a proxy",
     }

@@ -20,6 +20,8 @@ use std::collections::BinaryHeap;
 const SKB_NS: u64 = 1_000_000_000;
 /// How long a fingerprint is looked for at another point.
 const MARK_NS: u64 = 2_000_000_000;
+/// Most tuples that are bound to one flow (a few more where an entry adds its four).
+const MAX_KEYS: usize = 128;
 /// Most notes of each kind.
 const MAX_NOTES: usize = 1 << 17;
 
@@ -61,10 +63,10 @@ pub struct Correlator {
     pub(super) skbs: Recent<u64, SkbNote>,
     pub(super) marks: Recent<Mark, Candidates>,
     pub(super) fragments: Recent<FragmentKey, (FlowRef, Direction)>,
-    timers: BinaryHeap<Reverse<(u64, FlowRef)>>,
+    pub(super) timers: BinaryHeap<Reverse<(u64, FlowRef)>>,
     /// Everything up to this time has been processed.
     clock_ns: u64,
-    stats: Stats,
+    pub(super) stats: Stats,
 }
 
 impl Correlator {
@@ -87,6 +89,7 @@ impl Correlator {
 
     /// Takes an event in. Nothing is told before [`Correlator::advance`]; where that is not called
     /// often enough to keep within `max_held`, `true` asks for it.
+    #[must_use = "memory grows until the events are processed"]
     pub fn push(&mut self, event: Event) -> bool {
         if event.time_ns < self.clock_ns {
             self.stats.late += 1;
@@ -158,6 +161,10 @@ impl Correlator {
 
     fn run_to(&mut self, mark_ns: u64, inventory: &Inventory, told: &mut Vec<Closed>) {
         self.run_events(mark_ns, inventory, told);
+        if self.order.len() > self.settings.max_held {
+            // Events from the future, or far too many at once: memory goes before order.
+            self.run_events(u64::MAX, inventory, told);
+        }
         self.fire(mark_ns, told);
         self.clock_ns = self.clock_ns.max(mark_ns);
     }
@@ -253,6 +260,9 @@ impl Correlator {
             return;
         };
         let keys = &mut flow.keys;
+        if keys.len() >= MAX_KEYS {
+            return;
+        }
         let zone = zone(event);
         let mut both = |tuple: Tuple, dir: Direction| {
             for (tuple, dir) in [(tuple, dir), (tuple.reversed(), dir.flipped())] {
@@ -274,78 +284,6 @@ impl Correlator {
             let flow = self.flows.get_mut(*at);
             if let Some(journey) = flow.and_then(|f| f.journey.as_deref_mut()) {
                 journey.ambiguous = true;
-            }
-        }
-    }
-
-    fn schedule(&mut self, at: FlowRef) {
-        let Some(flow) = self.flows.get_mut(at) else {
-            return;
-        };
-        let deadline = flow.deadline(&self.settings);
-        if deadline < flow.timer_ns {
-            flow.timer_ns = deadline;
-            self.timers.push(Reverse((deadline, at)));
-        }
-    }
-
-    /// Does what is due up to and with `mark_ns`. A timer that came too early, because packets
-    /// arrived since it was set, is set again.
-    fn fire(&mut self, mark_ns: u64, told: &mut Vec<Closed>) {
-        while let Some(&Reverse((time, at))) = self.timers.peek() {
-            if time > mark_ns {
-                return;
-            }
-            self.timers.pop();
-            let Some(flow) = self.flows.get_mut(at).filter(|f| f.timer_ns == time) else {
-                continue;
-            };
-            flow.timer_ns = u64::MAX;
-            if flow.deadline(&self.settings) > time {
-                self.schedule(at);
-            } else if flow.journey.is_some() {
-                self.tell(at, None, told);
-                self.schedule(at);
-            } else {
-                self.forget(at);
-            }
-        }
-    }
-
-    fn tell(&mut self, at: FlowRef, end: Option<End>, told: &mut Vec<Closed>) {
-        let Some(flow) = self.flows.get_mut(at) else {
-            return;
-        };
-        let Some(mut journey) = flow.journey.take() else {
-            return;
-        };
-        journey.exchange = flow.exchange;
-        let end = match flow.exchange.closed_ns {
-            Some(_) => End::Closed,
-            None => end.unwrap_or(End::Timeout),
-        };
-        told.push(Closed {
-            journey: *journey,
-            end,
-        });
-    }
-
-    fn forget(&mut self, at: FlowRef) {
-        if let Some(flow) = self.flows.remove(at) {
-            self.bindings.unbind(at, &flow.keys);
-        }
-    }
-
-    /// Gives up the flow that would have been told or forgotten next.
-    fn make_room(&mut self, told: &mut Vec<Closed>) {
-        while self.flows.len() >= self.settings.max_flows.max(1) {
-            let Some(Reverse((time, at))) = self.timers.pop() else {
-                return;
-            };
-            if self.flows.get(at).is_some_and(|f| f.timer_ns == time) {
-                self.stats.evicted += 1;
-                self.tell(at, None, told);
-                self.forget(at);
             }
         }
     }

@@ -14,6 +14,7 @@
 
 mod bindings;
 mod correlator;
+mod counter;
 mod exchange;
 mod order;
 mod path;
@@ -21,6 +22,7 @@ mod print;
 mod recent;
 mod resolve;
 mod slab;
+mod timers;
 mod tracked;
 
 pub use correlator::{Closed, Correlator, Stats};

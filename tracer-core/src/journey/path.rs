@@ -1,5 +1,6 @@
 //! The way of a flow's first packet in one direction: the places at which it was sighted.
 
+use super::counter::Counter;
 use super::print;
 use crate::event::{Conntrack, Dir, Event, Fingerprint, NetnsId, Tap, Tcp};
 use crate::packet::Tuple;
@@ -47,16 +48,11 @@ pub struct Hop {
     /// The packet's tuple at the tap it meets first and at the one it meets second.
     taps: [Option<Tuple>; 2],
     print: Fingerprint,
-    counted: Counted,
-}
-
-/// Wire packets and bytes: the tap's counters less what earlier flows with this tuple left there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counted {
-    packets: u64,
-    bytes: u64,
-    packets_before: u64,
-    bytes_before: u64,
+    counted: Counter,
+    /// Later fragments have a tuple, and so counters, of their own.
+    fragments: Counter,
+    /// Another packet's sighting, in a gap of the first packet's way.
+    filled: bool,
 }
 
 /// Which of a side's two taps a packet meets first: at ingress the tracepoint, at egress ours.
@@ -68,18 +64,11 @@ fn rank(tap: Tap) -> usize {
 }
 
 impl Hop {
-    fn new(event: &Event, place: Place, reused: bool) -> Self {
+    fn new(event: &Event, place: Place, reused: bool, filled: bool) -> Self {
         let opens = event.print.tcp.is_some_and(|t| t.has(Tcp::SYN));
-        let fresh = reused || (opens && !event.reasons.is_retransmission());
-        let before = if fresh {
-            let own = u64::from(event.print.wire_packets);
-            (
-                event.packets.saturating_sub(own),
-                event.bytes.saturating_sub(event.l3_len.into()),
-            )
-        } else {
-            (0, 0)
-        };
+        // Where the tap's counters hold more than this flow's packets, they count from here.
+        let shared = reused || event.tuple == event.tuple.reversed();
+        let from_here = shared || (opens && !event.reasons.is_retransmission());
         let mut hop = Self {
             place,
             time_ns: event.time_ns,
@@ -91,11 +80,13 @@ impl Hop {
             local: event.local && place.dir == Dir::Egress,
             taps: [None; 2],
             print: event.print,
-            counted: Counted {
-                packets_before: before.0,
-                bytes_before: before.1,
-                ..Counted::default()
+            counted: if from_here {
+                Counter::from(event)
+            } else {
+                Counter::default()
             },
+            fragments: Counter::default(),
+            filled,
         };
         hop.taps[rank(event.tap)] = Some(event.tuple);
         hop.count(event.packets, event.bytes);
@@ -120,15 +111,19 @@ impl Hop {
     /// Wire packets of the flow here.
     #[must_use]
     pub fn packets(&self) -> u64 {
-        let c = &self.counted;
-        c.packets.saturating_sub(c.packets_before)
+        self.counted.packets() + self.fragments.packets()
     }
 
     /// Bytes (from the network header) of the flow here.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let c = &self.counted;
-        c.bytes.saturating_sub(c.bytes_before)
+        self.counted.bytes() + self.fragments.bytes()
+    }
+
+    /// Whether this is another packet's sighting: its time says nothing about the first packet.
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
+        self.filled
     }
 
     /// Whether an event shows the packet that this hop was made of.
@@ -138,10 +133,15 @@ impl Hop {
 
     /// Raises the counters; gives whether they grew.
     pub(super) fn count(&mut self, packets: u64, bytes: u64) -> bool {
-        let grew = packets > self.counted.packets;
-        self.counted.packets = self.counted.packets.max(packets);
-        self.counted.bytes = self.counted.bytes.max(bytes);
-        grew
+        self.counted.raise(packets, bytes)
+    }
+
+    /// Counts a later fragment, by the counters of its own tuple.
+    pub(super) fn count_fragment(&mut self, event: &Event) {
+        if self.fragments == Counter::default() {
+            self.fragments = Counter::from(event);
+        }
+        self.fragments.raise(event.packets, event.bytes);
     }
 
     fn again(&mut self, event: &Event) -> Sighted {
@@ -224,16 +224,17 @@ impl Way {
             self.forked |= sighted == Sighted::Fork;
             return sighted;
         }
-        let position = match self.hops.last() {
-            None => 0,
-            Some(last) if print::same(&last.print, &event.print) => self.hops.len(),
-            Some(_) if self.may_fill(event) => self.position(event, place),
+        let (position, filled) = match self.hops.last() {
+            None => (0, false),
+            Some(last) if print::same(&last.print, &event.print) => (self.hops.len(), false),
+            Some(_) if self.may_fill(event) => (self.position(event, place), true),
             Some(_) => return Sighted::Elsewhere,
         };
         if self.hops.len() >= MAX_HOPS {
             return Sighted::Elsewhere;
         }
-        self.hops.insert(position, Hop::new(event, place, reused));
+        self.hops
+            .insert(position, Hop::new(event, place, reused, filled));
         Sighted::NewPlace
     }
 

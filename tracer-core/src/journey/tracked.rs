@@ -4,7 +4,7 @@
 use super::bindings::Key;
 use super::path::{Place, Sighted};
 use super::{Direction, Exchange, IcmpAnswer, Journey, Settings, Way};
-use crate::event::{Conntrack, Event};
+use crate::event::{Conntrack, Event, Fragment};
 use crate::packet::{Proto, Tuple};
 
 /// Most conntrack entries that are remembered of one flow.
@@ -86,6 +86,12 @@ impl Tracked {
             return News::default();
         };
         journey.last_ns = self.last_ns;
+        if event.print.fragment == Fragment::Later {
+            if let Some(hop) = journey.way_mut(dir).at_mut(place) {
+                hop.count_fragment(event);
+            }
+            return News::default();
+        }
         let sighted = journey.way_mut(dir).sight(event, place, self.reused);
         self.exchange
             .take(event, dir, is_again(journey, event, place, dir, sighted));

@@ -33,6 +33,7 @@ pub(super) fn findings(
     found.extend(peer_route(journey, delivery, verdict));
     found.extend(peer_closed(journey, delivery));
     found.extend(ambiguous(journey));
+    found.extend(unseen_request(journey));
     found.extend(lost(context));
     found.extend(context.unavailable.iter().map(|u| Finding {
         text: format!("{} could not be observed: {}", u.what, u.why),
@@ -146,6 +147,15 @@ fn ambiguous(journey: &Journey) -> Option<Finding> {
             .into(),
         fix: Some("look at one namespace at a time with --scope".into()),
         ..finding(Code::AmbiguousMatch, Severity::Warning)
+    })
+}
+
+fn unseen_request(journey: &Journey) -> Option<Finding> {
+    journey.request.is_empty().then(|| Finding {
+        text: "only replies were sighted: the request takes a way that no tap of this run sees"
+            .into(),
+        fix: Some("trace without --scope, or on the host that the request leaves by".into()),
+        ..finding(Code::PointUnavailable, Severity::Warning)
     })
 }
 

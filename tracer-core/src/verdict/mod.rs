@@ -6,7 +6,9 @@ mod origin;
 mod source;
 mod view;
 
-pub use origin::origin_netns;
+pub use view::sighting;
+
+pub use origin::Origin;
 
 use crate::attribute;
 use crate::inventory::Inventory;
@@ -34,7 +36,7 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     let delivery = delivery::delivery(closed);
     let mut verdict = source::verdict(journey, &rewrites, &delivery, context);
     let findings = findings::findings(journey, &rewrites, &delivery, &verdict, context);
-    verdict.complete &= !findings.iter().any(|f| findings::is_doubt(f.code));
+    verdict.complete = !findings.iter().any(|f| findings::is_doubt(f.code));
     let flow = attribute::original(journey);
     Flow {
         schema: SCHEMA,

@@ -4,23 +4,28 @@ use super::view::known;
 use crate::event::{Dir, NetnsId, Process};
 use crate::inventory::{Inventory, Role};
 use crate::journey::{Hop, Journey, Place};
-use crate::report::{Origin, OriginKind, OriginProcess};
+use crate::report::{self, OriginKind, OriginProcess};
 
-/// Where a flow came from: the namespace, if it is known, and the device by which it left that or
-/// entered this host.
-struct Source {
-    kind: OriginKind,
-    netns: Option<NetnsId>,
-    device: Option<Place>,
+/// Where a flow came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// What kind of place that is.
+    pub kind: OriginKind,
+    /// Its namespace, if that is known.
+    pub netns: Option<NetnsId>,
+    /// The device by which the flow left that, or entered this host.
+    pub device: Option<Place>,
 }
 
-/// The namespace in which a flow began, if it is known.
-#[must_use]
-pub fn origin_netns(journey: &Journey, inventory: &Inventory) -> Option<NetnsId> {
-    source(journey, inventory).netns
+impl Origin {
+    /// Where a journey began.
+    #[must_use]
+    pub fn of(journey: &Journey, inventory: &Inventory) -> Self {
+        source(journey, inventory)
+    }
 }
 
-pub(super) fn origin(journey: &Journey, inventory: &Inventory) -> Origin {
+pub(super) fn origin(journey: &Journey, inventory: &Inventory) -> report::Origin {
     let source = source(journey, inventory);
     let is_node = source.kind == OriginKind::Node;
     let process = journey.process.as_ref().filter(|_| is_node);
@@ -28,7 +33,7 @@ pub(super) fn origin(journey: &Journey, inventory: &Inventory) -> Origin {
         .and_then(|p| p.cgroup)
         .and_then(|id| inventory.cgroups.get(&id));
     let namespace = source.netns.and_then(|ns| inventory.namespaces.get(&ns));
-    Origin {
+    report::Origin {
         kind: source.kind,
         netns: source.netns.and_then(known),
         netns_name: namespace.and_then(|ns| ns.name.clone()),
@@ -52,7 +57,7 @@ fn view(process: &Process, inventory: &Inventory) -> OriginProcess {
     }
 }
 
-fn source(journey: &Journey, inventory: &Inventory) -> Source {
+fn source(journey: &Journey, inventory: &Inventory) -> Origin {
     if let Some(first) = journey.request.hops().first() {
         return match first.place.dir {
             Dir::Egress => left(first, inventory),
@@ -68,7 +73,7 @@ fn source(journey: &Journey, inventory: &Inventory) -> Source {
 }
 
 /// First sighted on its way out of a namespace.
-fn left(first: &Hop, inventory: &Inventory) -> Source {
+fn left(first: &Hop, inventory: &Inventory) -> Origin {
     if first.local {
         return within(first.place, inventory);
     }
@@ -76,7 +81,7 @@ fn left(first: &Hop, inventory: &Inventory) -> Source {
         Role::Pod => OriginKind::Gateway,
         Role::Node | Role::External => return outside(Some(first.place)),
     };
-    Source {
+    Origin {
         kind,
         netns: Some(first.place.netns),
         device: Some(first.place),
@@ -84,8 +89,8 @@ fn left(first: &Hop, inventory: &Inventory) -> Source {
 }
 
 /// Begun in the namespace of a device.
-fn within(place: Place, inventory: &Inventory) -> Source {
-    Source {
+fn within(place: Place, inventory: &Inventory) -> Origin {
+    Origin {
         kind: match inventory.role(place.netns) {
             Role::Node => OriginKind::Node,
             Role::Pod => OriginKind::Pod,
@@ -97,7 +102,7 @@ fn within(place: Place, inventory: &Inventory) -> Source {
 }
 
 /// First sighted on its way into a namespace: begun behind the device.
-fn entered(place: Place, inventory: &Inventory) -> Source {
+fn entered(place: Place, inventory: &Inventory) -> Origin {
     if let Some((netns, ifindex)) = inventory.peer(place.netns, place.ifindex) {
         let peer = Place {
             netns,
@@ -108,7 +113,7 @@ fn entered(place: Place, inventory: &Inventory) -> Source {
     }
     if inventory.role(place.netns) == Role::Pod {
         // A tunnel ends in the pod: it forwards for clients that are elsewhere.
-        return Source {
+        return Origin {
             kind: OriginKind::Gateway,
             netns: Some(place.netns),
             device: Some(place),
@@ -117,8 +122,8 @@ fn entered(place: Place, inventory: &Inventory) -> Source {
     outside(Some(place))
 }
 
-fn outside(device: Option<Place>) -> Source {
-    Source {
+fn outside(device: Option<Place>) -> Origin {
+    Origin {
         kind: OriginKind::External,
         netns: None,
         device,

@@ -1,6 +1,7 @@
 //! The compact notation of scenario files: what a host looks like, then one line per sighting.
 //!
 //! ```text
+//! include lab.host                   the lines of another file of the folder
 //! ns node 1 node                     namespace, inode number; "node" marks the node
 //! ns pod 100 pod=shop/web            … pod=NS/NAME, or nothing
 //! link pod 2 eth0 10.12.3.4/24 peer=node:7
@@ -13,11 +14,13 @@
 //! end 500                            milliseconds; without it the trace lasts ten seconds more
 //! ```
 //! Times are milliseconds (`@`) or microseconds after the line before (`+`). Taps are rx, tx, tci
-//! and tce. Flags are tcpdump's: `S`, `S.`, `.`, `P.`, `F.`, `R`. Counters count by themselves.
+//! and tce. Flags are tcpdump's: `S`, `S.`, `.`, `P.`, `F.`, `R`. Counters count by themselves;
+//! `more=N` packets passed since the last sighting without being told.
 
 mod host;
 mod sighting;
 
+use std::path::{Path, PathBuf};
 use tracer_core::event::Event;
 use tracer_core::inventory::Inventory;
 use tracer_core::journey::Settings;
@@ -28,6 +31,11 @@ use tracer_core::trace::Trace;
 pub(crate) const START_NS: u64 = 1_000_000_000_000;
 /// 2026-12-01T11:39:00Z less START_NS.
 pub(crate) const REALTIME_NS: i64 = 1_796_125_140_000_000_000 - START_NS as i64;
+
+/// Where the scenario files are.
+pub(crate) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")
+}
 
 /// A parsed scenario.
 #[derive(Clone, Debug, Default)]
@@ -43,20 +51,7 @@ impl Scenario {
     /// Reads a file; panics with the line that is wrong, since it is part of a test.
     pub(crate) fn parse(text: &str) -> Self {
         let mut parser = Parser::default();
-        for (number, line) in (1..).zip(text.lines()) {
-            let words: Vec<&str> = line
-                .split('#')
-                .next()
-                .unwrap_or("")
-                .split_whitespace()
-                .collect();
-            if words.is_empty() {
-                continue;
-            }
-            if let Err(wrong) = parser.line(&words) {
-                panic!("line {number}: {wrong}: {line}");
-            }
-        }
+        parser.text(text);
         parser.scenario
     }
 
@@ -75,7 +70,7 @@ impl Scenario {
         for (read_ns, event) in events {
             last = last.max(event.time_ns);
             flows.extend(trace.advance(read_ns, &self.inventory));
-            trace.push(event);
+            assert!(!trace.push(event), "far fewer events than that");
         }
         let end = self.end_ns.unwrap_or(last + 10_000_000_000);
         flows.extend(trace.advance(end, &self.inventory));
@@ -97,7 +92,26 @@ struct Parser {
 }
 
 impl Parser {
+    fn text(&mut self, text: &str) {
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.split('#').next().unwrap_or("");
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if words.is_empty() {
+                continue;
+            }
+            if let Err(wrong) = self.line(&words) {
+                panic!("line {number}: {wrong}: {line}");
+            }
+        }
+    }
+
     fn line(&mut self, words: &[&str]) -> Result<(), String> {
+        if words[0] == "include" {
+            let path = folder().join(arg(words, 1)?);
+            let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+            self.text(&text);
+            return Ok(());
+        }
         let scenario = &mut self.scenario;
         match words[0] {
             "host" | "ns" | "link" | "route" | "cgroup" => {

@@ -21,6 +21,8 @@ type CounterKey = (Tuple, Tap, Option<NetnsId>, u32);
 #[derive(Default)]
 pub(super) struct Sightings {
     last: Option<Event>,
+    /// Bytes of IP options or extension headers of the last packet.
+    options: u32,
     entries: BTreeMap<String, Conntrack>,
     counters: BTreeMap<CounterKey, (u64, u64)>,
 }
@@ -59,7 +61,11 @@ impl Sightings {
         };
         let (netns, ifindex) = names.device(arg(words, 2)?)?;
         (event.netns, event.ifindex) = (Some(netns), ifindex);
-        for word in &words[3..] {
+        if words[0].starts_with('@') {
+            let options = words.iter().find_map(|w| w.strip_prefix("options="));
+            self.options = options.map_or(Ok(0), number)?;
+        }
+        for word in words[3..].iter().filter(|w| !w.starts_with("options=")) {
             self.word(&mut event, word)
                 .map_err(|wrong| format!("{word:?}: {wrong}"))?;
         }
@@ -97,7 +103,7 @@ impl Sightings {
             event.reasons.0 |= reason::FIRST;
         }
         let headers = if event.print.tcp.is_some() { 40 } else { 28 };
-        event.l3_len = event.print.payload_len + headers;
+        event.l3_len = event.print.payload_len + headers + self.options;
         counter.0 += u64::from(event.print.wire_packets) + event.packets;
         counter.1 += u64::from(event.l3_len) + event.bytes;
         (event.packets, event.bytes) = *counter;

@@ -163,29 +163,38 @@ fn install_tools(space: &Workspace, missing: &[&'static Tool]) -> Result<()> {
 
 /// Installs on the machine what only adds packages there; returns the tools for which that is not so.
 fn install_openly<'a>(tools: &[&'a Tool]) -> Result<Vec<&'a Tool>> {
-    let packages = |tools: &[&Tool]| {
-        tools
-            .iter()
-            .map(|tool| tool.package.to_owned())
-            .collect::<Vec<_>>()
-    };
-    let adds_only = |tools: &[&Tool]| {
-        apt::simulate(apt::Against::Machine, &packages(tools)).is_ok_and(|plan| plan.only_adds())
-    };
-    let (clean, conflicting): (Vec<_>, Vec<_>) = if adds_only(tools) {
-        (tools.to_vec(), Vec::new())
-    } else {
-        tools.iter().partition(|tool| adds_only(&[tool]))
-    };
-    // Each alone may be clean and the union not.
+    let (clean, conflicting) = split_by_effect(tools);
     if !clean.is_empty() {
-        if !adds_only(&clean) {
-            return Ok(tools.to_vec());
-        }
         host::require_root("setup", "installing Debian packages")?;
         apt::install(&packages(&clean))?;
     }
     Ok(conflicting)
+}
+
+/// The tools that can be installed together by only adding packages, and the others.
+fn split_by_effect<'a>(tools: &[&'a Tool]) -> (Vec<&'a Tool>, Vec<&'a Tool>) {
+    if only_adds(tools) {
+        return (tools.to_vec(), Vec::new());
+    }
+    let (clean, conflicting): (Vec<_>, Vec<_>) = tools.iter().partition(|tool| only_adds(&[tool]));
+    // Each may be harmless alone and not together.
+    if only_adds(&clean) {
+        (clean, conflicting)
+    } else {
+        (Vec::new(), tools.to_vec())
+    }
+}
+
+fn only_adds(tools: &[&Tool]) -> bool {
+    let plan = apt::simulate(apt::Against::Machine, &packages(tools));
+    plan.is_ok_and(|plan| plan.only_adds())
+}
+
+fn packages(tools: &[&Tool]) -> Vec<String> {
+    let mut packages: Vec<_> = tools.iter().map(|tool| tool.package.to_owned()).collect();
+    packages.sort();
+    packages.dedup();
+    packages
 }
 
 fn unpack_privately(space: &Workspace, tool: &Tool) -> Result<()> {

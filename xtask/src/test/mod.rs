@@ -13,12 +13,12 @@ use summary::{Outcome, Row, Summary};
 
 use crate::build::{self, Profile};
 use crate::host;
-use crate::pending::vm;
 use crate::process;
 use crate::setup::{self, Mode, Need};
 use crate::stop::Stop;
 use crate::tidy;
 use crate::tools::{Group, Tools};
+use crate::vm;
 use crate::workspace::Workspace;
 
 /// Options of `cargo xtask test`.
