@@ -30,18 +30,20 @@ impl CgroupPaths {
         self.by_id.get(&id).map(String::as_str)
     }
 
+    /// Reads each tree once: what is seen through several places is one.
     fn read(&mut self, roots: &Roots) {
         self.by_id.clear();
-        for mount in ["sys/fs/cgroup/unified", "sys/fs/cgroup"] {
-            for root in roots.on_host(mount) {
-                if root.join("cgroup.controllers").exists() {
-                    self.walk(&root);
-                }
+        let mut seen = BTreeSet::new();
+        for root in mounts(roots) {
+            let top = std::fs::metadata(&root).map(|m| (m.dev(), m.ino()));
+            if top.is_ok_and(|top| seen.insert(top)) {
+                self.walk(&root);
             }
         }
     }
 
-    /// Takes down a tree. What another place showed already is kept.
+    /// Takes down a tree. A container sees a part of it as the whole, the host by longer paths:
+    /// those are kept.
     fn walk(&mut self, root: &Path) {
         let mut folders: Vec<(PathBuf, usize)> = vec![(root.into(), 0)];
         while let Some((folder, depth)) = folders.pop() {
@@ -53,7 +55,10 @@ impl CgroupPaths {
             };
             let below = folder.strip_prefix(root).unwrap_or(&folder);
             let path = format!("/{}", below.display());
-            self.by_id.entry(meta.ino()).or_insert(path);
+            let known = self.by_id.entry(meta.ino()).or_default();
+            if path.len() > known.len() {
+                *known = path;
+            }
             if depth < DEPTH {
                 let inner = std::fs::read_dir(&folder).into_iter().flatten().flatten();
                 let inner = inner.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
@@ -61,6 +66,14 @@ impl CgroupPaths {
             }
         }
     }
+}
+
+/// Where the cgroup tree (version 2) may be mounted.
+pub(super) fn mounts(roots: &Roots) -> impl Iterator<Item = PathBuf> {
+    ["sys/fs/cgroup/unified", "sys/fs/cgroup"]
+        .into_iter()
+        .flat_map(|mount| roots.on_host(mount))
+        .filter(|root| root.join("cgroup.controllers").exists())
 }
 
 #[cfg(test)]
@@ -90,10 +103,7 @@ mod tests {
     fn this_process_is_found_on_the_real_tree() {
         let roots = Roots::default();
         let mut paths = CgroupPaths::default();
-        let mount = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]
-            .into_iter()
-            .find(|m| Path::new(m).join("cgroup.controllers").exists())
-            .expect("a cgroup2 mount");
+        let mount = mounts(&roots).next().expect("a cgroup2 mount");
         let id = std::fs::metadata(mount).unwrap().ino();
         assert_eq!(paths.get(&roots, id), Some("/"));
     }

@@ -78,12 +78,9 @@ impl Drop for Pod {
     }
 }
 
-fn cgroup_mount() -> &'static Path {
-    ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]
-        .map(Path::new)
-        .into_iter()
-        .find(|mount| mount.join("cgroup.controllers").exists())
-        .expect("a cgroup2 mount")
+fn cgroup_mount() -> PathBuf {
+    let mounts = cgroup_ids::mounts(&Roots::default()).next();
+    mounts.expect("a cgroup2 mount")
 }
 
 fn roots(host: &Folder) -> Roots {
