@@ -1,7 +1,9 @@
 //! From a cgroup's id, as the kernel's probes see it, to its path.
 
 use crate::system::Roots;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -34,10 +36,10 @@ impl CgroupPaths {
     fn read(&mut self, roots: &Roots) {
         self.by_id.clear();
         let mut seen = BTreeSet::new();
-        for root in mounts(roots) {
-            let top = std::fs::metadata(&root).map(|m| (m.dev(), m.ino()));
+        for tree in trees(roots) {
+            let top = std::fs::metadata(&tree.path).map(|m| (m.dev(), m.ino()));
             if top.is_ok_and(|top| seen.insert(top)) {
-                self.walk(&root);
+                self.walk(&tree.path);
             }
         }
     }
@@ -68,12 +70,43 @@ impl CgroupPaths {
     }
 }
 
-/// Where the cgroup tree (version 2) may be mounted.
-pub(super) fn mounts(roots: &Roots) -> impl Iterator<Item = PathBuf> {
-    ["sys/fs/cgroup/unified", "sys/fs/cgroup"]
+/// A cgroup tree (version 2) that can be read.
+pub(super) struct Tree {
+    /// Its top.
+    pub(super) path: PathBuf,
+    /// Keeps a mount of our own, which is nowhere in the file system and ends with this.
+    _own: Option<OwnedFd>,
+}
+
+/// The trees that are mounted; where none is (`ip netns exec` hides them), one of our own.
+pub(super) fn trees(roots: &Roots) -> Vec<Tree> {
+    let mounted: Vec<Tree> = ["sys/fs/cgroup/unified", "sys/fs/cgroup"]
         .into_iter()
         .flat_map(|mount| roots.on_host(mount))
         .filter(|root| root.join("cgroup.controllers").exists())
+        .map(|path| Tree { path, _own: None })
+        .collect();
+    match mounted.is_empty() && is_in_use(roots) {
+        true => detached().into_iter().collect(),
+        false => mounted,
+    }
+}
+
+/// Whether the system uses version 2 at all: the first mount would switch it on.
+fn is_in_use(roots: &Roots) -> bool {
+    let own = std::fs::read_to_string(roots.proc().join("self/cgroup"));
+    own.is_ok_and(|text| text.lines().any(|line| line.starts_with("0::")))
+}
+
+fn detached() -> rustix::io::Result<Tree> {
+    let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    let read_only = MountAttrFlags::MOUNT_ATTR_RDONLY;
+    let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, read_only)?;
+    Ok(Tree {
+        path: format!("/proc/self/fd/{}", mount.as_raw_fd()).into(),
+        _own: Some(mount),
+    })
 }
 
 #[cfg(test)]
@@ -103,8 +136,23 @@ mod tests {
     fn this_process_is_found_on_the_real_tree() {
         let roots = Roots::default();
         let mut paths = CgroupPaths::default();
-        let mount = mounts(&roots).next().expect("a cgroup2 mount");
-        let id = std::fs::metadata(mount).unwrap().ino();
+        let tree = trees(&roots).remove(0);
+        let id = std::fs::metadata(&tree.path).unwrap().ino();
         assert_eq!(paths.get(&roots, id), Some("/"));
+    }
+
+    #[test]
+    fn a_mount_of_our_own_shows_the_same_tree() {
+        let roots = Roots::default();
+        assert!(is_in_use(&roots), "this machine uses cgroup version 2");
+        let own = detached().unwrap();
+        let id = |path: &Path| std::fs::metadata(path).map(|m| m.ino()).unwrap();
+        let mounted = trees(&roots).remove(0);
+        assert_eq!(id(&own.path), id(&mounted.path));
+        let mut paths = CgroupPaths::default();
+        paths.walk(&own.path);
+        assert_eq!(paths.by_id[&id(&mounted.path)], "/");
+        let refused = std::fs::create_dir(own.path.join("sys-test")).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
     }
 }
