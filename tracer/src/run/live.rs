@@ -61,10 +61,7 @@ enum Stop {
 }
 
 impl<'a> Live<'a> {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the parts of a trace, put together once"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "the parts of a trace, put together once")]
     pub(super) fn new(
         plan: &'a Plan,
         survey: Survey,
@@ -133,10 +130,7 @@ impl<'a> Live<'a> {
         let mut hangup = listen(SignalKind::hangup())?;
         let mut poll = interval(POLL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let end = options
-            .stop
-            .after
-            .map(|after| tokio::time::Instant::now() + after);
+        let end = options.stop.after.map(|after| tokio::time::Instant::now() + after);
         let mut polls = 0u32;
         loop {
             tokio::select! {
@@ -178,16 +172,7 @@ impl<'a> Live<'a> {
     fn drain(&mut self) {
         loop {
             let (mut full, mut taken) = (false, 0);
-            let Self {
-                ring,
-                trace,
-                taps,
-                teller,
-                survey,
-                strangers,
-                cgroups,
-                ..
-            } = self;
+            let Self { ring, trace, taps, teller, survey, strangers, cgroups, .. } = self;
             while taken < BATCH && !full {
                 let got = ring.drain(256, |bytes| {
                     // A record that cannot be read is a bug of ours; it was counted as told.
@@ -246,8 +231,7 @@ impl<'a> Live<'a> {
     fn count_lost(&mut self, now_ns: u64) -> Result<(), Failure> {
         let counters = self.programs.counters()?;
         let lost = counters.lost + counters.nested;
-        self.trace
-            .lost(self.last_counted_ns, now_ns, lost - self.lost);
+        self.trace.lost(self.last_counted_ns, now_ns, lost - self.lost);
         self.lost = lost;
         self.last_counted_ns = now_ns;
         Ok(())
@@ -274,10 +258,7 @@ impl<'a> Live<'a> {
         self.tell(&flows)?;
         let summary = self.summary();
         self.teller.end(&summary, self.trace.groups())?;
-        Ok(ExitStatus::of_trace(
-            summary.flows.reported,
-            &self.expectations,
-        ))
+        Ok(ExitStatus::of_trace(summary.flows.reported, &self.expectations))
     }
 
     fn summary(&self) -> Summary {
@@ -290,10 +271,7 @@ impl<'a> Live<'a> {
             duration_s: (self.start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
             observed_by: self.taps.observed_by(self.programs.attached()),
             flows: self.trace.flows(),
-            events: Events {
-                received: self.received,
-                lost: self.lost,
-            },
+            events: Events { received: self.received, lost: self.lost },
             groups: self.trace.groups().summary(),
             expect: self.expectations.lines(),
         }

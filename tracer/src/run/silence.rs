@@ -18,10 +18,7 @@ pub(super) struct Silence<'a> {
 
 impl<'a> Silence<'a> {
     pub(super) fn new(plan: &'a Plan) -> Self {
-        Self {
-            plan,
-            spoken: false,
-        }
+        Self { plan, spoken: false }
     }
 
     /// Says it once, when it is time.
@@ -31,10 +28,7 @@ impl<'a> Silence<'a> {
         }
         self.spoken = true;
         let inventory = survey.inventory();
-        let links = inventory
-            .namespaces
-            .values()
-            .map(|ns| ns.links.len() as u64);
+        let links = inventory.namespaces.values().map(|ns| ns.links.len() as u64);
         let route = self.plan.resolved.dests.first().map(|dest| {
             match route_get(&self.plan.node, dest.net.addr()) {
                 Ok(route) => route.to_string(),
@@ -51,11 +45,7 @@ impl<'a> Silence<'a> {
             route,
             socket_lb: Vec::new(),
         };
-        let look = Look {
-            colour: sink::stderr_colour(),
-            names: true,
-            verbose: 0,
-        };
+        let look = Look { colour: sink::stderr_colour(), names: true, verbose: 0 };
         sink::note(&hint(&said, look));
     }
 }

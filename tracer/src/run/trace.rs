@@ -67,9 +67,7 @@ fn load(plan: &Plan) -> Result<(KernelTypes, Programs, Ring), Failure> {
 
 /// The ring's size. `SRCTRACE_RING_KIB` makes it smaller, to see what happens when it is full.
 fn ring_bytes() -> u32 {
-    let asked = std::env::var("SRCTRACE_RING_KIB")
-        .ok()
-        .and_then(|text| text.parse::<u32>().ok());
+    let asked = std::env::var("SRCTRACE_RING_KIB").ok().and_then(|text| text.parse::<u32>().ok());
     match asked {
         Some(kib) => (kib.clamp(4, kernel::RING_BYTES >> 10) << 10).next_power_of_two(),
         None => kernel::RING_BYTES,
@@ -79,10 +77,7 @@ fn ring_bytes() -> u32 {
 /// Says on stderr that packets are seen from now on, and on `SRCTRACE_READY_FD` for programs.
 fn announce(options: &TraceOptions, live: &Live<'_>, start: Instant) {
     let inventory = live.inventory();
-    let links = inventory
-        .namespaces
-        .values()
-        .map(|ns| ns.links.len() as u64);
+    let links = inventory.namespaces.values().map(|ns| ns.links.len() as u64);
     let armed = Armed {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         host: live.host().to_owned(),
@@ -103,9 +98,7 @@ fn announce(options: &TraceOptions, live: &Live<'_>, start: Instant) {
 }
 
 fn signal_ready() {
-    let fd = std::env::var("SRCTRACE_READY_FD")
-        .ok()
-        .and_then(|text| text.parse::<i32>().ok());
+    let fd = std::env::var("SRCTRACE_READY_FD").ok().and_then(|text| text.parse::<i32>().ok());
     if let Some(fd) = fd.filter(|fd| *fd > 2) {
         // SAFETY: whoever started us passed this descriptor for us to use and close.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
