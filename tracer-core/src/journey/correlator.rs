@@ -181,7 +181,7 @@ impl Correlator {
         let place = Place::of(event);
         match self.resolve(event, place, inventory) {
             Found::Flow(at, dir) => self.join(event, place, at, dir),
-            Found::Error(at) => self.refuse(event, place, at),
+            Found::Error(at, about) => self.refuse(event, place, at, about),
             Found::Rivals(flows) => {
                 self.stats.stray += 1;
                 self.doubt(&flows);
@@ -247,9 +247,9 @@ impl Correlator {
         self.schedule(at);
     }
 
-    fn refuse(&mut self, event: &Event, place: Place, at: FlowRef) {
+    fn refuse(&mut self, event: &Event, place: Place, at: FlowRef, about: Option<Direction>) {
         if let Some(flow) = self.flows.get_mut(at) {
-            flow.refused(event, place);
+            flow.refused(event, place, about);
             self.remember(event, place, at, None);
             self.schedule(at);
         }

@@ -59,3 +59,19 @@ pub enum Code {
     /// What the far side says it saw is not what left here.
     PeerSawOther,
 }
+
+impl Code {
+    /// Every code.
+    pub const ALL: [Self; 10] = [
+        Self::MappingPredatesTrace,
+        Self::PeerRouteSuspected,
+        Self::PeerClosedEarly,
+        Self::PortRewritten,
+        Self::DoubleRewrite,
+        Self::SocketLb,
+        Self::AmbiguousMatch,
+        Self::EventsLost,
+        Self::PointUnavailable,
+        Self::PeerSawOther,
+    ];
+}
