@@ -16,6 +16,8 @@ pub mod config_flags {
     pub const SCOPE: u32 = 1 << 2;
     /// Tell every packet (`--each-packet`).
     pub const EACH_PACKET: u32 = 1 << 3;
+    /// A `--proto` was given: the protocol bits decide.
+    pub const PROTO: u32 = 1 << 4;
 }
 
 /// The filter, frozen into `.rodata`.
@@ -24,9 +26,10 @@ pub mod config_flags {
 pub struct Config {
     /// Bits of [`config_flags`].
     pub flags: u32,
-    /// How many of `ports` are used; zero: every port.
-    pub port_ranges: u32,
-    /// Protocols asked for, a bit each ([`proto_bit`]); all zero: every protocol.
+    /// Which of `ports` apply where no `--dest` says otherwise, a bit each; zero: every port.
+    /// (The destination trie's values are such masks, too.)
+    pub port_mask: u32,
+    /// Protocols asked for, a bit each ([`proto_bit`]), with [`config_flags::PROTO`].
     pub protos: [u32; 8],
     /// Destination port ranges, both ends included, host byte order.
     pub ports: [[u16; 2]; MAX_PORT_RANGES],
@@ -40,7 +43,7 @@ impl Config {
     /// A filter that takes everything.
     pub const EVERYTHING: Self = Self {
         flags: 0,
-        port_ranges: 0,
+        port_mask: 0,
         protos: [0; 8],
         ports: [[0; 2]; MAX_PORT_RANGES],
         keepalive_ns: 10_000_000_000,

@@ -27,8 +27,9 @@ pub mod ip_proto {
 }
 
 /// A 5-tuple. For ICMP echo `sport` is the identifier and `dport` is zero in both directions;
-/// for protocols without ports, and for fragments after the first, both are zero.
-#[repr(C)]
+/// for protocols without ports, and for fragments after the first, both are zero. (Aligned, so that
+/// it is copied and compared in words.)
+#[repr(C, align(8))]
 #[derive(
     Clone,
     Copy,

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attribute;
+pub mod btf;
 pub mod event;
 pub mod expect;
 pub mod group;

@@ -6,6 +6,7 @@ use crate::inventory::Inventory;
 use crate::journey::{Closed, Correlator, Settings, Stats};
 use crate::report::{Flow, Flows, Unavailable};
 use crate::verdict::{self, Context};
+use std::collections::BTreeSet;
 
 /// Most spans of time that are remembered in which events were lost.
 const MAX_LOSSES: usize = 64;
@@ -18,9 +19,39 @@ struct Loss {
     count: u64,
 }
 
+/// Which flows are told, beyond what the kernel half can decide. Every part that is not empty must
+/// hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Namespaces in which a flow begins, by inode number.
+    pub origins: BTreeSet<u32>,
+    /// Devices that it crosses: namespace inode number and index.
+    pub devices: BTreeSet<(u32, u32)>,
+}
+
+impl Wanted {
+    /// Whether a flow is to be told.
+    #[must_use]
+    pub fn wants(&self, flow: &Flow) -> bool {
+        let begins = || {
+            flow.origin
+                .netns
+                .is_some_and(|id| self.origins.contains(&id))
+        };
+        let crosses = || {
+            flow.hops.iter().any(|hop| {
+                hop.netns
+                    .is_some_and(|id| self.devices.contains(&(id, hop.ifindex)))
+            })
+        };
+        (self.origins.is_empty() || begins()) && (self.devices.is_empty() || crosses())
+    }
+}
+
 /// One run.
 #[derive(Debug)]
 pub struct Trace {
+    wanted: Wanted,
     correlator: Correlator,
     realtime_offset_ns: i64,
     losses: Vec<Loss>,
@@ -35,6 +66,7 @@ impl Trace {
     #[must_use]
     pub fn new(settings: Settings, realtime_offset_ns: i64) -> Self {
         Self {
+            wanted: Wanted::default(),
             correlator: Correlator::new(settings),
             realtime_offset_ns,
             losses: Vec::new(),
@@ -42,6 +74,11 @@ impl Trace {
             groups: Groups::default(),
             reported: 0,
         }
+    }
+
+    /// Tells only these flows from now on.
+    pub fn want(&mut self, wanted: Wanted) {
+        self.wanted = wanted;
     }
 
     /// Takes an event in. `true` asks for [`Trace::advance`] now, before memory grows further.
@@ -103,6 +140,7 @@ impl Trace {
                 };
                 verdict::judge(closed, &context)
             })
+            .filter(|flow| self.wanted.wants(flow))
             .collect();
         for flow in &flows {
             self.groups.add(flow);

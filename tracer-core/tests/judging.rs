@@ -5,7 +5,7 @@ mod notation;
 use notation::Scenario;
 use tracer_core::expect::{ExitStatus, Expectation, Expectations, Source};
 use tracer_core::group::Groups;
-use tracer_core::report::{Code, ExpectLine, Flow, SourceCode};
+use tracer_core::report::{ExpectLine, Flow, SourceCode};
 
 fn scenario(name: &str) -> Scenario {
     let path = notation::folder().join(format!("{name}.txt"));
@@ -176,25 +176,6 @@ fn too_many_ways_are_counted_and_not_kept() {
         groups.add(&other);
     }
     assert_eq!((groups.paths().len(), groups.overflow()), (4096, 904));
-}
-
-/// Every code that can be reported is explained, with an example, and nothing else is.
-#[test]
-fn every_code_is_documented() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/verdicts.md");
-    let text = std::fs::read_to_string(path).expect("docs/verdicts.md");
-    let mut documented: Vec<&str> = text
-        .lines()
-        .filter_map(|l| l.strip_prefix("### `")?.strip_suffix('`'))
-        .collect();
-    documented.sort_unstable();
-    let mut codes: Vec<String> = Code::ALL
-        .iter()
-        .map(|code| serde_json::to_value(code).expect("a code"))
-        .map(|value| value.as_str().expect("a word").to_owned())
-        .collect();
-    codes.sort_unstable();
-    assert_eq!(documented, codes);
 }
 
 /// Every key of the contract is there, `null` where nothing is known.

@@ -1,2 +1,6 @@
-//! Packet parsing shared by every tap; compiles for the host so that it can be tested there.
+//! The part of the kernel half that needs no kernel: packet headers in, event fields out.
+//!
+//! It is compiled for the host as well, and tested there.
 #![no_std]
+
+pub mod parse;

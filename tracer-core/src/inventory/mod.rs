@@ -57,6 +57,8 @@ pub struct Link {
     pub kind: String,
     /// The other end of a veth or netkit pair.
     pub peer: Option<(NetnsId, u32)>,
+    /// The device below: of a VLAN, macvlan or tunnel, in the same namespace.
+    pub lower: Option<u32>,
     /// The bridge or bond it belongs to.
     pub master: Option<u32>,
     /// Addresses.

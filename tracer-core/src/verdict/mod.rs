@@ -6,6 +6,8 @@ mod origin;
 mod source;
 mod view;
 
+pub use view::sighting;
+
 pub use origin::Origin;
 
 use crate::attribute;

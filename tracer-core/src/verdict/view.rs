@@ -1,9 +1,9 @@
 //! The journey's hops as the report shows them.
 
-use crate::event::{Conntrack, NetnsId};
+use crate::event::{Conntrack, Event, NetnsId};
 use crate::inventory::Inventory;
 use crate::journey::{Hop, Journey};
-use crate::report::{self, ConntrackView};
+use crate::report::{self, ConntrackView, ProtoTuple};
 use std::hash::{Hash, Hasher};
 use std::time::{Duration, SystemTime};
 
@@ -43,6 +43,33 @@ fn view(n: u32, hop: &Hop, t_us: i64, journey: &Journey, inventory: &Inventory) 
         mark: hop.mark,
         ct: hop.conntrack.as_ref().map(conntrack),
     }
+}
+
+/// One sighting as the report shows it, with its protocol: for `--each-packet`.
+#[must_use]
+pub fn sighting(event: &Event, inventory: &Inventory) -> (ProtoTuple, report::Hop) {
+    let link = event
+        .netns
+        .and_then(|netns| inventory.link(netns, event.ifindex));
+    let hop = report::Hop {
+        n: 1,
+        host: inventory.host.clone(),
+        netns: event.netns.map(|netns| netns.0),
+        netns_name: event
+            .netns
+            .and_then(|netns| inventory.name(netns))
+            .map(str::to_owned),
+        ifname: link.map(|l| l.name.clone()),
+        ifindex: event.ifindex,
+        dir: event.tap.dir(),
+        point: None,
+        t_us: i64::try_from(event.time_ns / 1000).unwrap_or(i64::MAX),
+        tuple: event.tuple.into(),
+        outer: None,
+        mark: event.mark,
+        ct: event.conntrack.as_ref().map(conntrack),
+    };
+    (event.tuple.into(), hop)
 }
 
 /// A namespace's number, if it was readable.

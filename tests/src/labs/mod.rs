@@ -1,0 +1,141 @@
+//! The table of labs: what each shows, where it runs and what it needs.
+
+mod contract;
+mod expectations;
+mod ground;
+mod hostile;
+mod job;
+mod links;
+mod options;
+mod protocols;
+mod reply;
+mod service;
+mod shapes;
+mod steps;
+
+use anyhow::Result;
+
+/// A kernel that labs run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kernel {
+    /// The kernel of the machine itself.
+    Native,
+    /// Debian 11's, in a virtual machine.
+    V5_10,
+    /// Debian 12's, in a virtual machine.
+    V6_1,
+    /// Debian 13's, in a virtual machine.
+    V6_12,
+    /// The newest that Debian packages, in a virtual machine.
+    V7,
+}
+
+impl Kernel {
+    /// Its name in `SRCTRACE_LAB_KERNEL` and in the table.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::V5_10 => "5.10",
+            Self::V6_1 => "6.1",
+            Self::V6_12 => "6.12",
+            Self::V7 => "7.x",
+        }
+    }
+
+    /// The reverse of [`Kernel::name`].
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        EVERYWHERE
+            .iter()
+            .copied()
+            .find(|kernel| kernel.name() == name)
+    }
+}
+
+/// Every kernel.
+pub const EVERYWHERE: &[Kernel] = &[
+    Kernel::Native,
+    Kernel::V5_10,
+    Kernel::V6_1,
+    Kernel::V6_12,
+    Kernel::V7,
+];
+/// Only where the tests are started.
+pub const NATIVE: &[Kernel] = &[Kernel::Native];
+
+/// One lab.
+#[derive(Debug)]
+pub struct Case {
+    /// Its name, unique.
+    pub name: &'static str,
+    /// The scenario rows that it shows.
+    pub rows: &'static [&'static str],
+    /// The kernels that it runs on.
+    pub kernels: &'static [Kernel],
+    /// Kernel modules that it needs besides veth and the netfilter base.
+    pub needs: &'static [&'static str],
+    /// Whether no other lab may run beside it.
+    pub alone: bool,
+    /// The lab.
+    pub run: fn() -> Result<()>,
+}
+
+impl Case {
+    /// A lab that runs everywhere, beside others, and needs nothing special.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        rows: &'static [&'static str],
+        run: fn() -> Result<()>,
+    ) -> Self {
+        Self {
+            name,
+            rows,
+            kernels: EVERYWHERE,
+            needs: &[],
+            alone: false,
+            run,
+        }
+    }
+
+    /// Only on these kernels.
+    #[must_use]
+    pub const fn on(mut self, kernels: &'static [Kernel]) -> Self {
+        self.kernels = kernels;
+        self
+    }
+
+    /// With these kernel modules.
+    #[must_use]
+    pub const fn needs(mut self, modules: &'static [&'static str]) -> Self {
+        self.needs = modules;
+        self
+    }
+
+    /// Not beside any other lab.
+    #[must_use]
+    pub const fn alone(mut self) -> Self {
+        self.alone = true;
+        self
+    }
+}
+
+/// All labs.
+pub fn all() -> impl Iterator<Item = &'static Case> {
+    [
+        ground::CASES,
+        contract::CASES,
+        expectations::CASES,
+        hostile::CASES,
+        job::CASES,
+        links::CASES,
+        options::CASES,
+        protocols::CASES,
+        service::CASES,
+        shapes::CASES,
+        reply::CASES,
+    ]
+    .into_iter()
+    .flatten()
+}

@@ -1,0 +1,105 @@
+//! Steps that many labs take.
+
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::lab::{Agent, Lab};
+use crate::trace::expect::difference;
+use crate::trace::{Expected, Names, Report, Srctrace};
+use crate::traffic::Outcome;
+
+/// How long a client waits where no answer is expected: long against any answer inside one machine, short for a test.
+pub(super) const A_MOMENT: Duration = Duration::from_millis(400);
+
+/// The claims of the request that most labs make, where the node masquerades it.
+pub(super) const MASQUERADED: &str = "
+    tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
+    request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
+    source-rewritten, on the wire 10.100.0.5, completed";
+
+/// The outcome in which the far side saw this address and port.
+pub(super) fn answered(addr: &str) -> Result<Outcome> {
+    let addr: SocketAddr = addr.parse().with_context(|| format!("{addr} in a lab"))?;
+    Ok(Outcome::Answered(addr))
+}
+
+/// Two values must be equal.
+pub(super) fn same<T: PartialEq + Debug>(what: &str, is: T, should: T) -> Result<()> {
+    ensure!(is == should, "{what}: {is:?}, should be {should:?}");
+    Ok(())
+}
+
+/// Two long texts must be equal; the error shows where they are not.
+pub(super) fn same_text(what: &str, is: &str, should: &str) -> Result<()> {
+    ensure!(is == should, "{what} differs:\n{}", difference(should, is));
+    Ok(())
+}
+
+/// The node's ip-masq-agent rules by iptables-legacy, with these exemptions.
+pub(super) fn masquerade(lab: &Lab, exempt: &[&str]) -> Result<()> {
+    let agent = Agent {
+        chain: "IP-MASQ",
+        exempt,
+    };
+    lab.restore("node", "iptables-legacy-restore", &agent.restore_script())
+}
+
+/// Traces with these arguments while `traffic` runs, waits until `flows` are reported, stops, and returns the report. A flow
+/// that is closed is reported at once; one that is not, only at the end, so `flows` counts those that close.
+pub(super) fn watch(
+    lab: &Lab,
+    args: &[&str],
+    flows: usize,
+    traffic: impl FnOnce() -> Result<()>,
+) -> Result<Report> {
+    watch_with(&Srctrace::new(lab, args), flows, traffic)
+}
+
+/// [`watch`] with more than arguments.
+pub(super) fn watch_with(
+    srctrace: &Srctrace<'_>,
+    flows: usize,
+    traffic: impl FnOnce() -> Result<()>,
+) -> Result<Report> {
+    let trace = srctrace.start()?;
+    traffic()?;
+    trace.wait_flows(flows)?;
+    trace.stop()
+}
+
+/// The report of a run that ended with status 0, held against these claims, findings and the file `expect/NAME.json`.
+pub(super) fn hold(
+    lab: &Lab,
+    report: &Report,
+    name: &str,
+    flows: &[&str],
+    findings: &[(usize, &str)],
+) -> Result<()> {
+    let expected = Expected {
+        name,
+        status: 0,
+        flows,
+        findings,
+    };
+    expected.hold(report, &Names::of(&[(lab, "")]))
+}
+
+/// Waits for a condition that nobody signals, looking every few milliseconds.
+pub(super) fn wait_for(
+    what: &str,
+    patience: Duration,
+    mut condition: impl FnMut() -> bool,
+) -> Result<Duration> {
+    let began = Instant::now();
+    while !condition() {
+        if began.elapsed() > patience {
+            bail!("not within {patience:?}: {what}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(began.elapsed())
+}

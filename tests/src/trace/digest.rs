@@ -1,0 +1,132 @@
+//! What a flow's report claims, in a few lines that a test can spell out.
+//!
+//! ```text
+//! tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
+//! request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
+//! source-rewritten, on the wire 10.100.0.5, completed
+//! ```
+//! A `?` at the end of the last line means that the verdict is not complete.
+
+use serde_json::Value;
+
+use super::normal::Names;
+
+/// The claims of one flow.
+#[must_use]
+pub fn digest(flow: &Value, names: &Names) -> String {
+    let mut lines = vec![headline(flow, names)];
+    lines.extend(list(&flow["rewrites"]).iter().map(rewrite));
+    lines.extend(
+        list(&flow["drops"])
+            .iter()
+            .map(|drop| format!("dropped: {}", text(&drop["reason"]))),
+    );
+    lines.push(verdict(flow));
+    lines.join("\n")
+}
+
+/// The codes of a flow's findings, in order of appearance.
+#[must_use]
+pub fn findings(flow: &Value) -> Vec<String> {
+    list(&flow["findings"])
+        .iter()
+        .map(|finding| text(&finding["code"]))
+        .collect()
+}
+
+fn headline(flow: &Value, names: &Names) -> String {
+    let tuple = &flow["flow"];
+    let origin = super::normal::normal("", flow["origin"].clone(), names);
+    let count = flow["count"]
+        .as_u64()
+        .filter(|count| *count != 1)
+        .map(|count| format!(" x{count}"));
+    format!(
+        "{} {} > {} from {} {}{}",
+        text(&tuple["proto"]),
+        endpoint(&tuple["src"], &tuple["sport"]),
+        endpoint(&tuple["dst"], &tuple["dport"]),
+        text(&origin["kind"]),
+        text(&origin["netns_name"]),
+        count.unwrap_or_default()
+    )
+}
+
+fn rewrite(rewrite: &Value) -> String {
+    let side = |side: &Value| endpoint(&side["addr"], &side["port"]);
+    format!(
+        "{} {} {} > {} at {}, {}, {}, by {}",
+        text(&rewrite["direction"]),
+        text(&rewrite["field"]),
+        side(&rewrite["from"]),
+        side(&rewrite["to"]),
+        text(&rewrite["where"]),
+        text(&rewrite["hook"]),
+        text(&rewrite["agent"]),
+        text(&rewrite["evidence"])
+    )
+}
+
+fn verdict(flow: &Value) -> String {
+    let verdict = &flow["verdict"];
+    let doubt = if verdict["complete"] == true {
+        ""
+    } else {
+        " ?"
+    };
+    format!(
+        "{}, on the wire {}, {}{doubt}",
+        text(&verdict["source"]),
+        text(&verdict["source_on_wire"]),
+        text(&flow["delivery"]["code"])
+    )
+}
+
+fn endpoint(addr: &Value, port: &Value) -> String {
+    let addr = text(addr);
+    if addr.contains(':') {
+        format!("[{addr}]:{}", text(port))
+    } else {
+        format!("{addr}:{}", text(port))
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// A scalar as it reads, strings without quotes.
+fn text(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_claim_is_in_the_digest() {
+        let flow = json!({
+            "flow": {"proto": "tcp", "src": "fd12::4", "sport": 1, "dst": "fd50::20", "dport": 443},
+            "origin": {"kind": "pod", "netns": 5, "netns_name": "pod"},
+            "count": 3,
+            "rewrites": [{"direction": "request", "field": "src", "from": {"addr": "fd12::4", "port": 1},
+                "to": {"addr": "fd10::5", "port": 2}, "where": "node", "hook": null, "agent": "tc-bpf",
+                "evidence": "between"}],
+            "drops": [{"reason": "NETFILTER_DROP"}],
+            "delivery": {"code": "dropped"},
+            "findings": [{"code": "events-lost"}],
+            "verdict": {"source": "source-rewritten", "source_on_wire": "fd10::5", "complete": false},
+        });
+        let text = "tcp [fd12::4]:1 > [fd50::20]:443 from pod pod x3\n\
+                    request src [fd12::4]:1 > [fd10::5]:2 at node, null, tc-bpf, by between\n\
+                    dropped: NETFILTER_DROP\n\
+                    source-rewritten, on the wire fd10::5, dropped ?";
+        assert_eq!(digest(&flow, &Names::of(&[])), text);
+        assert_eq!(findings(&flow), ["events-lost"]);
+    }
+}

@@ -1,0 +1,131 @@
+//! A report without what differs from run to run, so that whole reports compare.
+//!
+//! What is replaced: times, durations, ids, process ids and names, namespace inodes (by the lab's names), interface indexes,
+//! the machine's name and kernel, counts of packets and events (how TCP acknowledges is the kernel's affair; zero stays
+//! zero), and the means of observation, which depend on the kernel. Everything else stays.
+
+use serde_json::{Map, Value, json};
+
+use super::Report;
+use crate::lab::Lab;
+use anyhow::Result;
+
+/// Keys whose value is replaced by `<key>` unless it is null.
+const REPLACED: &[&str] = &[
+    "id",
+    "first_seen",
+    "started",
+    "duration_s",
+    "kernel",
+    "version",
+    "host",
+    "ifindex",
+    "t_us",
+    "pid",
+    "comm",
+    "cgroup",
+    "observed_by",
+    "received",
+];
+
+/// Keys that count packets or bytes: zero stays, anything else becomes `<n>`.
+const COUNTED: &[&str] = &["request", "reply", "request_bytes", "reply_bytes"];
+
+/// Names and inodes of the labs' namespaces, and what to write in their place.
+#[derive(Debug)]
+pub struct Names {
+    replacements: Vec<(String, String)>,
+}
+
+impl Names {
+    /// Of these labs, each with the word that shall stand before its namespaces' names.
+    #[must_use]
+    pub fn of(labs: &[(&Lab, &str)]) -> Self {
+        let mut replacements = Vec::new();
+        for (lab, word) in labs {
+            for ns in lab.spaces() {
+                replacements.push((lab.netns(ns), format!("{word}{ns}")));
+                if let Some(inode) = lab.inode(ns) {
+                    replacements.push((inode.to_string(), format!("<netns of {word}{ns}>")));
+                }
+            }
+        }
+        // Longer names first: `…-pod2` before `…-pod`.
+        replacements.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
+        Self { replacements }
+    }
+
+    fn apply(&self, text: &str) -> String {
+        self.replacements
+            .iter()
+            .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+    }
+}
+
+/// The whole run as one comparable value: exit status, flows in order of their tuples, summary.
+///
+/// # Errors
+/// When the output is not what the contract says (NDJSON that ends with one summary).
+pub fn whole(report: &Report, names: &Names) -> Result<Value> {
+    let flows: Vec<Value> = report
+        .flows()?
+        .into_iter()
+        .map(|flow| normal("", flow, names))
+        .collect();
+    let summary = normal("", report.summary()?, names);
+    Ok(json!({"exit": report.status, "flows": flows, "summary": summary}))
+}
+
+/// One value of a report, normalised.
+#[must_use]
+pub fn normal(key: &str, value: Value, names: &Names) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        _ if REPLACED.contains(&key) => Value::String(format!("<{key}>")),
+        Value::Number(number) if COUNTED.contains(&key) && number.as_u64() != Some(0) => {
+            json!("<n>")
+        }
+        Value::Number(number) if key == "netns" => Value::String(names.apply(&number.to_string())),
+        Value::String(text) => Value::String(names.apply(&text)),
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| normal(key, item, names))
+            .collect(),
+        Value::Object(fields) => Value::Object(sorted(fields, names)),
+        other => other,
+    }
+}
+
+fn sorted(fields: Map<String, Value>, names: &Names) -> Map<String, Value> {
+    let mut fields: Vec<(String, Value)> = fields.into_iter().collect();
+    fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+    fields
+        .into_iter()
+        .map(|(key, value)| (key.clone(), normal(&key, value, names)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_moves_is_replaced() {
+        let names = Names {
+            replacements: vec![
+                ("x-pod2".into(), "pod2".into()),
+                ("77".into(), "<netns of pod>".into()),
+            ],
+        };
+        let flow = json!({
+            "id": "abc", "t_us": 4, "netns": 77, "netns_name": "x-pod2", "sport": 77, "process": null, "pid": 3,
+            "packets": {"request": 5, "reply": 0}, "direction": "request", "verdict": {"text": "from x-pod2"},
+        });
+        let should = json!({
+            "id": "<id>", "t_us": "<t_us>", "netns": "<netns of pod>", "netns_name": "pod2", "sport": 77,
+            "process": null, "pid": "<pid>", "packets": {"request": "<n>", "reply": 0}, "direction": "request",
+            "verdict": {"text": "from pod2"},
+        });
+        assert_eq!(normal("", flow, &names), should);
+    }
+}

@@ -1,0 +1,114 @@
+//! What a run of srctrace reported.
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+/// Everything that came out of one run.
+#[derive(Debug)]
+pub struct Report {
+    /// Standard output, line by line.
+    pub lines: Vec<String>,
+    /// Standard error.
+    pub stderr: String,
+    /// The exit status, `None` when a signal ended it.
+    pub status: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl Report {
+    /// All lines as JSON objects.
+    ///
+    /// # Errors
+    /// When a line is not JSON.
+    pub fn objects(&self) -> Result<Vec<Value>> {
+        self.lines
+            .iter()
+            .map(|line| {
+                serde_json::from_str(line).with_context(|| format!("not a line of JSON: {line}"))
+            })
+            .collect()
+    }
+
+    /// The reported flows, ordered by their tuple so that two runs compare.
+    ///
+    /// # Errors
+    /// When the output is not JSON.
+    pub fn flows(&self) -> Result<Vec<Value>> {
+        let mut flows: Vec<Value> = self
+            .objects()?
+            .into_iter()
+            .filter(|object| object["type"] == "flow")
+            .collect();
+        flows.sort_by_key(|flow| {
+            let tuple = &flow["flow"];
+            let text = |value: &Value| value.to_string();
+            let ports = (tuple["sport"].as_u64(), tuple["dport"].as_u64());
+            (
+                text(&tuple["proto"]),
+                text(&tuple["src"]),
+                ports,
+                text(&tuple["dst"]),
+                text(&flow["origin"]["netns_name"]),
+            )
+        });
+        Ok(flows)
+    }
+
+    /// The only flow reported.
+    ///
+    /// # Errors
+    /// When there is none, or more.
+    pub fn only_flow(&self) -> Result<Value> {
+        let mut flows = self.flows()?;
+        if flows.len() != 1 {
+            bail!(
+                "{} flows instead of one: {:#?}\nstderr: {}",
+                flows.len(),
+                self.lines,
+                self.stderr
+            );
+        }
+        Ok(flows.remove(0))
+    }
+
+    /// The flow with this source and destination address.
+    ///
+    /// # Errors
+    /// When there is not exactly one.
+    pub fn flow(&self, src: &str, dst: &str) -> Result<Value> {
+        let mut found: Vec<Value> = self
+            .flows()?
+            .into_iter()
+            .filter(|flow| flow["flow"]["src"] == src && flow["flow"]["dst"] == dst)
+            .collect();
+        if found.len() != 1 {
+            bail!(
+                "{} flows {src} to {dst} instead of one: {:#?}",
+                found.len(),
+                self.lines
+            );
+        }
+        Ok(found.remove(0))
+    }
+
+    /// The summary, which must be the last line and the only one.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn summary(&self) -> Result<Value> {
+        let objects = self.objects()?;
+        let summaries = objects
+            .iter()
+            .filter(|object| object["type"] == "summary")
+            .count();
+        match objects.last() {
+            Some(last) if last["type"] == "summary" && summaries == 1 => Ok(last.clone()),
+            _ => bail!(
+                "{summaries} summaries, and the last line must be one: {:#?}\n{}",
+                self.lines,
+                self.stderr
+            ),
+        }
+    }
+}

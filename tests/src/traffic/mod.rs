@@ -1,0 +1,70 @@
+//! Real traffic from inside a lab's namespaces. Servers say which source they saw, so a test can hold a report against
+//! the far side's truth.
+
+mod frames;
+mod icmp;
+mod option;
+mod stream;
+mod stream_server;
+mod udp;
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+pub use frames::send_frames;
+pub use icmp::ping;
+pub use option::SocketOption;
+pub use stream::{Stream, StreamCall, StreamKind};
+pub use stream_server::{Behaviour, StreamServer};
+pub use udp::{UdpCall, UdpServer};
+
+/// How a request ended for the one who sent it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The far side answered and said whom it saw.
+    Answered(SocketAddr),
+    /// No answer within the time allowed, connected or not.
+    Silence,
+    /// A reset or an ICMP error said no.
+    Refused,
+    /// The far side closed without an answer.
+    Closed,
+}
+
+impl Outcome {
+    /// The source that the far side saw.
+    #[must_use]
+    pub fn seen(self) -> Option<SocketAddr> {
+        match self {
+            Self::Answered(seen) => Some(seen),
+            _ => None,
+        }
+    }
+
+    fn of_error(kind: ErrorKind) -> Option<Self> {
+        match kind {
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => Some(Self::Silence),
+            ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::PermissionDenied => Some(Self::Refused),
+            _ => None,
+        }
+    }
+}
+
+/// The answer of every server: whom it saw.
+fn answer(peer: SocketAddr) -> String {
+    format!("seen {peer}\n")
+}
+
+/// Reads an [`answer`].
+fn parse_answer(text: &[u8]) -> Option<SocketAddr> {
+    std::str::from_utf8(text)
+        .ok()?
+        .trim_end()
+        .strip_prefix("seen ")?
+        .parse()
+        .ok()
+}

@@ -1,0 +1,76 @@
+//! The one reader of kernel memory.
+
+use crate::state::{NF_CONN, SKB, Work};
+use aya_ebpf::helpers::{bpf_probe_read_kernel, bpf_probe_read_kernel_buf, generated};
+use core::arch::asm;
+use tracer_common::ABSENT;
+use tracer_ebpf::parse::HEAD;
+
+/// A field inside bytes that were read before. `None` where this kernel has no such field.
+macro_rules! field {
+    ($bytes:expr, $offset:expr, $ty:ty) => {{
+        let offset = $offset as usize;
+        if offset > $bytes.len() - size_of::<$ty>() {
+            None // ABSENT, or beyond what was read
+        } else {
+            // SAFETY: inside the array, by the check above.
+            Some(unsafe { $bytes.as_ptr().add(offset).cast::<$ty>().read_unaligned() })
+        }
+    }};
+}
+pub(crate) use field;
+
+/// Reads a value from a kernel structure at `base`. `None` where the kernel has no such field or
+/// refuses the read.
+#[inline(always)]
+pub(crate) fn at<T>(base: u64, offset: u32) -> Option<T> {
+    if offset == ABSENT || base == 0 {
+        return None;
+    }
+    // SAFETY: the helper checks the address and fails instead of faulting.
+    unsafe { bpf_probe_read_kernel((base + u64::from(offset)) as *const T) }.ok()
+}
+
+/// Reads the first part of `struct sk_buff`.
+#[inline(always)]
+pub(crate) fn skb(work: &mut Work, skb: u64) -> Option<()> {
+    // SAFETY: as in `at`.
+    unsafe { bpf_probe_read_kernel_buf(skb as *const u8, &mut work.skb[..SKB]) }.ok()
+}
+
+/// Reads `struct nf_conn`.
+#[inline(always)]
+pub(crate) fn nf_conn(work: &mut Work, ct: u64) -> Option<()> {
+    // SAFETY: as in `at`.
+    unsafe { bpf_probe_read_kernel_buf(ct as *const u8, &mut work.nf_conn[..NF_CONN]) }.ok()
+}
+
+/// Reads up to [`HEAD`] bytes of packet data at `from`; returns how many.
+#[inline(always)]
+pub(crate) fn head(work: &mut Work, from: u64, available: u32) -> Option<usize> {
+    if available == 0 {
+        return None;
+    }
+    let want = at_most_head(available);
+    // SAFETY: `want` is at most the array's size; the helper checks the source address.
+    let failed = unsafe {
+        generated::bpf_probe_read_kernel(
+            work.head.as_mut_ptr().cast(),
+            want as u32,
+            from as *const _,
+        )
+    };
+    (failed == 0).then_some(want as usize)
+}
+
+/// The smaller of `n` and [`HEAD`]. In two instructions of ours, because the compiler's own ways to
+/// say it leave the verifier without an upper bound.
+#[inline(always)]
+fn at_most_head(n: u32) -> u64 {
+    let mut n = u64::from(n);
+    // SAFETY: changes only the register it names.
+    unsafe {
+        asm!("if {n} <= {max} goto +1", "{n} = {max}", n = inout(reg) n, max = const HEAD, options(pure, nomem));
+    }
+    n
+}

@@ -1,0 +1,258 @@
+//! One packet at one tap: read it, decide whether it is ours, tell what is new about it.
+
+use crate::memory::{self, field};
+use crate::state::{SCOPE, WORK, Work, config, count, offset};
+use crate::{conntrack, emit, filter, follow, origin, policy};
+use aya_ebpf::helpers::bpf_ktime_get_ns;
+use tracer_common::{ABSENT, config_flags, counter, event_kind, matched, present, reason, tap};
+use tracer_ebpf::parse::{self, Head, forget};
+
+const ETH_P_IP: u16 = 0x0800;
+const ETH_P_IPV6: u16 = 0x86dd;
+const ETH_P_8021Q: u16 = 0x8100;
+const ETH_P_8021AD: u16 = 0x88a8;
+const VLAN_HEADER: u64 = 4;
+const VLAN_ID: u16 = 0x0fff;
+/// More tags than this are not followed.
+const MAX_TAGS: u32 = 2;
+
+/// Looks at a packet. `skb`: address of its `struct sk_buff`; `dev`: of the device, or zero to
+/// take the buffer's own.
+#[inline(always)]
+pub(crate) fn observe(tap: u8, skb: u64, dev: u64) {
+    let Some(work) = WORK.get_ptr_mut(u32::from(tap)) else {
+        return;
+    };
+    // SAFETY: the slot belongs to this CPU and this tap; `busy` keeps a nested run out.
+    let work = unsafe { &mut *work };
+    if work.busy != 0 {
+        count(counter::NESTED);
+        return;
+    }
+    work.busy = 1;
+    let _ = look(work, tap, skb, dev);
+    work.busy = 0;
+}
+
+#[inline(always)]
+fn look(work: &mut Work, tap: u8, skb: u64, dev: u64) -> Option<()> {
+    memory::skb(work, skb)?;
+    // SAFETY: all-zero bytes are a valid event; assigning one would build it on the stack first.
+    unsafe { core::ptr::write_bytes(&raw mut work.event, 0, 1) };
+    work.event.kind = event_kind::PACKET;
+    work.event.tap = tap;
+    work.event.skb = skb;
+    read_packet(work, tap)?;
+    match_filter(work);
+    device(work, dev)?;
+    // SAFETY: the helper takes no arguments.
+    work.event.time_ns = unsafe { bpf_ktime_get_ns() };
+    if forget(&work.event.matched) == 0 {
+        match_followed(work);
+        if forget(&work.event.matched) == 0 {
+            return None;
+        }
+    }
+    count(counter::MATCHED);
+    policy::judge(work);
+    if forget(&work.event.reasons) != 0 {
+        tell(work, tap);
+    }
+    None
+}
+
+/// Fills in what only a told packet needs, and tells it.
+#[inline(always)]
+fn tell(work: &mut Work, tap: u8) {
+    conntrack::read(work);
+    // Only there: tc programs of older kernels may not ask for the running task.
+    if tap == tap::TRANSMIT && work.event.present & present::LOCAL != 0 {
+        origin::read(work);
+    }
+    hash_payload(work);
+    if forget(&work.event.reasons) & (reason::FIRST | reason::CONNTRACK | reason::FLAGS) != 0 {
+        follow::learn(work);
+    }
+    follow::note(&work.event);
+    emit::emit(work);
+}
+
+#[inline(never)]
+fn hash_payload(work: &mut Work) {
+    let head = Head {
+        bytes: &work.head,
+        valid: work.valid as usize,
+    };
+    let payload = work.cursors.outer.at();
+    if let Some(hash) = parse::payload_hash(&head, payload, work.event.print.payload_len) {
+        work.event.print.payload_hash = hash;
+        work.event.present |= present::PAYLOAD_HASH;
+    }
+}
+
+/// Notes in `work.event.matched` whether the filter alone takes this packet.
+#[inline(never)]
+fn match_filter(work: &mut Work) {
+    let event = &mut work.event;
+    let portless = event.present & present::LATER_FRAGMENT != 0;
+    event.matched = if filter::forward(&event.tuple, portless) {
+        matched::FORWARD
+    } else if filter::reverse(&event.tuple, portless) {
+        matched::REVERSE
+    } else if event.present & present::QUOTED != 0
+        && (filter::forward(&event.quoted, false) || filter::reverse(&event.quoted, false))
+    {
+        matched::QUOTED
+    } else {
+        0
+    };
+}
+
+/// Notes in `work.event.matched` whether it is part of a flow that was ours before.
+#[inline(never)]
+fn match_followed(work: &mut Work) {
+    let quotes = work.event.present & present::QUOTED != 0;
+    let netns = work.event.netns;
+    work.event.matched = if follow::learned(&work.event.tuple, netns) {
+        matched::LEARNED
+    } else if quotes && follow::learned(&work.event.quoted, netns) {
+        matched::QUOTED
+    } else if follow::noted(&work.event) {
+        matched::SKB
+    } else if sent_to_ours(work) {
+        matched::CONNTRACK
+    } else {
+        0
+    };
+}
+
+/// A packet that came in by a device was seen there before any translation. One made here is first
+/// seen after the output hook: only its conntrack entry still knows where it was sent to.
+#[inline(always)]
+fn sent_to_ours(work: &mut Work) -> bool {
+    work.event.present & present::LOCAL != 0
+        && conntrack::read(work)
+        && filter::forward(&work.event.conntrack.orig, false)
+}
+
+/// Device and namespace; `None` outside the scope.
+#[inline(always)]
+fn device(work: &mut Work, dev: u64) -> Option<()> {
+    let dev = if dev == 0 {
+        field!(work.skb, offset!(skb_dev), u64)?
+    } else {
+        dev
+    };
+    work.event.ifindex = memory::at(dev, offset!(dev_ifindex))?;
+    let net = memory::at::<u64>(dev, offset!(dev_net)).unwrap_or(0);
+    if let Some(inum) = memory::at::<u32>(net, offset!(net_inum)) {
+        work.event.netns = inum;
+        work.event.present |= present::NETNS;
+    }
+    if config!(flags) & config_flags::SCOPE != 0 && SCOPE.get_ptr(work.event.netns).is_none() {
+        return None;
+    }
+    Some(())
+}
+
+/// Finds the network header, reads what follows and parses it.
+#[inline(always)]
+fn read_packet(work: &mut Work, tap: u8) -> Option<()> {
+    let data = field!(work.skb, offset!(skb_data), u64)?;
+    let len = field!(work.skb, offset!(skb_len), u32)?;
+    let paged = field!(work.skb, offset!(skb_data_len), u32)?;
+    let linear = len.wrapping_sub(paged);
+    tag(work);
+    // At receive the network header is not set yet, and the data begins with it.
+    let skip = if tap == tap::RECEIVE {
+        tags_before(work, data)?
+    } else {
+        network(work, data)?
+    };
+    if skip >= u64::from(linear) {
+        return None;
+    }
+    work.valid = memory::head(work, data + skip, linear - skip as u32)? as u64;
+    let head = Head {
+        bytes: &work.head,
+        valid: forget(&work.valid) as usize,
+    };
+    parse::parse(&head, len - skip as u32, &mut work.event, &mut work.cursors)?;
+    buffer(work, tap);
+    Some(())
+}
+
+/// What the buffer says beside the packet.
+#[inline(always)]
+fn buffer(work: &mut Work, tap: u8) {
+    if let Some(mark) = field!(work.skb, offset!(skb_mark), u32) {
+        work.event.mark = mark;
+        work.event.present |= present::MARK;
+    }
+    if tap == tap::TRANSMIT && field!(work.skb, offset!(skb_iif), u32) == Some(0) {
+        work.event.present |= present::LOCAL;
+    }
+    work.event.print.wire_packets = wire_packets(work);
+    work.nfct = field!(work.skb, offset!(skb_nfct), u64).unwrap_or(0);
+    if offset!(skb_nfct) != ABSENT {
+        work.event.present |= present::CONNTRACK_KNOWN;
+    }
+    work.sk = field!(work.skb, offset!(skb_sk), u64).unwrap_or(0);
+}
+
+/// A tag that the device took out of the frame, or will put into it.
+#[inline(always)]
+fn tag(work: &mut Work) {
+    if field!(work.skb, offset!(skb_vlan_proto), u16).unwrap_or(0) != 0
+        && let Some(tci) = field!(work.skb, offset!(skb_vlan_tci), u16)
+    {
+        work.event.vlan = tci & VLAN_ID;
+        work.event.present |= present::VLAN;
+    }
+}
+
+/// Bytes of VLAN tags between the data and the network header, at receive.
+#[inline(always)]
+fn tags_before(work: &mut Work, data: u64) -> Option<u64> {
+    let mut proto = u16::from_be(field!(work.skb, offset!(skb_protocol), u16)?);
+    let mut skip = 0;
+    let mut tags = 0;
+    while (proto == ETH_P_8021Q || proto == ETH_P_8021AD) && tags < MAX_TAGS {
+        let tag: [u8; 4] = memory::at(data + skip, 0)?;
+        work.event.vlan = u16::from_be_bytes([tag[0], tag[1]]) & VLAN_ID;
+        work.event.present |= present::VLAN;
+        proto = u16::from_be_bytes([tag[2], tag[3]]);
+        skip += VLAN_HEADER;
+        tags += 1;
+    }
+    (proto == ETH_P_IP || proto == ETH_P_IPV6).then_some(skip)
+}
+
+/// Bytes between the data (the link header) and the network header, elsewhere.
+#[inline(always)]
+fn network(work: &Work, data: u64) -> Option<u64> {
+    let head = field!(work.skb, offset!(skb_head), u64)?;
+    let offset = field!(work.skb, offset!(skb_network_header), u16)?;
+    let skip = (head + u64::from(offset)).wrapping_sub(data);
+    (skip < 0x1_0000).then_some(skip)
+}
+
+/// Segments that this buffer becomes, or was, on the wire. Receivers that merge (GRO, virtio) may
+/// leave only the segments' size.
+#[inline(always)]
+fn wire_packets(work: &Work) -> u16 {
+    let shared = || {
+        let head = field!(work.skb, offset!(skb_head), u64)?;
+        let end = field!(work.skb, offset!(skb_end), u32)?;
+        Some(head + u64::from(end))
+    };
+    let Some(shared) = shared() else { return 1 };
+    let size = memory::at::<u16>(shared, offset!(shinfo_gso_size)).unwrap_or(0);
+    if size == 0 {
+        return 1;
+    }
+    match memory::at::<u16>(shared, offset!(shinfo_gso_segs)) {
+        Some(n) if n > 1 => n,
+        _ => (work.event.print.payload_len.div_ceil(u32::from(size)) as u16).max(1),
+    }
+}

@@ -1,0 +1,168 @@
+//! What is told: the first packet, every transition, and a sign of life. The rest is counted.
+
+use crate::state::{FLOWS, Work, config};
+use core::intrinsics::{AtomicOrdering, atomic_xadd};
+use tracer_common::{FlowKey, FlowState, RawEvent, config_flags, ip_proto, present, reason, tap};
+
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const TRANSITIONS: u8 = FIN | SYN | RST;
+
+/// Counts the packet and notes in `work.event.reasons` why it is to be told; zero: it is not.
+#[inline(never)]
+pub(crate) fn judge(work: &mut Work) {
+    let nfct = work.nfct;
+    let event = &mut work.event;
+    let key = FlowKey {
+        tuple: event.tuple,
+        netns: event.netns,
+        ifindex: event.ifindex,
+        tap: event.tap,
+        pad: [0; 7],
+    };
+    event.reasons = match FLOWS.get_ptr_mut(key) {
+        None => first(event, &key, nfct),
+        // SAFETY: the map's value stays in place during the program run; counters are atomic, the
+        // rest may be overwritten by another CPU, which costs at worst one event more or less.
+        Some(state) => next(event, unsafe { &mut *state }, nfct),
+    };
+}
+
+/// The first packet with this tuple at this tap.
+#[inline(always)]
+fn first(event: &mut RawEvent, key: &FlowKey, nfct: u64) -> u16 {
+    event.packets = u64::from(event.print.wire_packets);
+    event.bytes = u64::from(event.l3_len);
+    let state = FlowState {
+        packets: event.packets,
+        bytes: event.bytes,
+        told_ns: event.time_ns,
+        nfct,
+        next_seq: end_of_range(event),
+        mark: event.mark,
+        flags: event.print.tcp_flags & TRANSITIONS,
+        data: u8::from(event.print.payload_len != 0),
+        pad: [0; 6],
+    };
+    let _ = FLOWS.insert(key, state, 0);
+    reason::FIRST | transition_reasons(event) | data_reason(event)
+}
+
+/// A later packet.
+#[inline(always)]
+fn next(event: &mut RawEvent, state: &mut FlowState, nfct: u64) -> u16 {
+    add(&raw mut state.packets, u64::from(event.print.wire_packets));
+    add(&raw mut state.bytes, u64::from(event.l3_len));
+    event.packets = state.packets;
+    event.bytes = state.bytes;
+    let why = changes(event, state, nfct);
+    if why != 0 {
+        state.told_ns = event.time_ns;
+    }
+    why
+}
+
+/// Compares with the packet before and remembers this one.
+#[inline(always)]
+fn changes(event: &RawEvent, state: &mut FlowState, nfct: u64) -> u16 {
+    let mut why = 0;
+    if state.nfct != nfct {
+        state.nfct = nfct;
+        why |= reason::CONNTRACK;
+    }
+    if state.mark != event.mark {
+        state.mark = event.mark;
+        why |= reason::MARK;
+    }
+    if is_wire(event.tap) {
+        why |= progress(event, state);
+        if event.time_ns.wrapping_sub(state.told_ns) > config!(keepalive_ns) {
+            why |= reason::KEEPALIVE;
+        }
+    }
+    if event.present & present::QUOTED != 0 {
+        why |= reason::QUOTES;
+    }
+    if config!(flags) & config_flags::EACH_PACKET != 0 {
+        why |= reason::EACH;
+    }
+    why
+}
+
+/// A tc tap tells only what the tracepoint beside it cannot: it leaves the flow's progress to it.
+#[inline(always)]
+fn is_wire(tap: u8) -> bool {
+    tap == tap::RECEIVE || tap == tap::TRANSMIT
+}
+
+/// Flags, first data and retransmissions.
+#[inline(always)]
+fn progress(event: &RawEvent, state: &mut FlowState) -> u16 {
+    let mut why = 0;
+    if event.print.payload_len != 0 && state.data == 0 {
+        state.data = 1;
+        why |= data_reason(event);
+    }
+    if event.present & present::TCP == 0 {
+        return why;
+    }
+    let flags = event.print.tcp_flags & TRANSITIONS;
+    if flags & !state.flags != 0 {
+        why |= reason::FLAGS;
+    }
+    let end = end_of_range(event);
+    let advance = end.wrapping_sub(state.next_seq) as i32;
+    let occupies = event.print.payload_len != 0 || flags & (SYN | FIN) != 0;
+    if flags & SYN != 0 && advance != 0 {
+        why |= reason::FLAGS; // a new connection on an old tuple
+        state.next_seq = end;
+        state.flags = flags;
+        state.data = u8::from(event.print.payload_len != 0);
+        return why;
+    }
+    if occupies && advance <= 0 {
+        why |= reason::RETRANSMISSION;
+    } else if advance > 0 {
+        state.next_seq = end;
+    }
+    state.flags |= flags;
+    why
+}
+
+#[inline(always)]
+fn transition_reasons(event: &RawEvent) -> u16 {
+    let tcp = event.tuple.proto == ip_proto::TCP;
+    if tcp && event.print.tcp_flags & TRANSITIONS != 0 {
+        reason::FLAGS
+    } else {
+        0
+    }
+}
+
+#[inline(always)]
+fn data_reason(event: &RawEvent) -> u16 {
+    if event.print.payload_len != 0 {
+        reason::DATA
+    } else {
+        0
+    }
+}
+
+/// The sequence number after this segment; SYN and FIN count one each.
+#[inline(always)]
+fn end_of_range(event: &RawEvent) -> u32 {
+    let flags = u32::from(event.print.tcp_flags);
+    let ghosts = (flags & 1) + (flags >> 1 & 1);
+    event
+        .print
+        .seq
+        .wrapping_add(event.print.payload_len)
+        .wrapping_add(ghosts)
+}
+
+#[inline(always)]
+fn add(counter: *mut u64, n: u64) {
+    // SAFETY: the counter is an aligned u64 of a live map value.
+    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(counter, n) };
+}

@@ -1,0 +1,117 @@
+//! Everything the programs share: constants from user space, maps, per-CPU scratch space.
+
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
+use tracer_common::{
+    ABI_VERSION, Config, FlowKey, FlowState, FollowKey, Offsets, PrefixKey, RawEvent, RawProcess,
+    SkbNote, counter,
+};
+use tracer_ebpf::parse::{Cursors, HEAD};
+
+/// Compared by user space before loading.
+#[unsafe(no_mangle)]
+static ABI: u32 = ABI_VERSION;
+/// Filled in by user space, frozen: the verifier sees constants.
+#[unsafe(no_mangle)]
+static OFFSETS: Offsets = Offsets::UNKNOWN;
+/// Filled in by user space, frozen.
+#[unsafe(no_mangle)]
+static CONFIG: Config = Config::EVERYTHING;
+
+/// Reads one field of [`OFFSETS`]. Volatile, so that the compiler does not use the value it sees.
+macro_rules! offset {
+    ($field:ident) => {
+        // SAFETY: a static is always readable.
+        unsafe { core::ptr::read_volatile(&raw const $crate::state::all_offsets().$field) }
+    };
+}
+/// Reads one field of [`CONFIG`], likewise.
+macro_rules! config {
+    ($field:ident $([$index:expr])?) => {
+        // SAFETY: a static is always readable.
+        unsafe { core::ptr::read_volatile(&raw const $crate::state::whole_config().$field$([$index])?) }
+    };
+}
+pub(crate) use {config, offset};
+
+#[inline(always)]
+pub(crate) fn all_offsets() -> &'static Offsets {
+    &OFFSETS
+}
+
+#[inline(always)]
+pub(crate) fn whole_config() -> &'static Config {
+    &CONFIG
+}
+
+/// Keeps the version in the object although no program reads it.
+#[inline(always)]
+pub(crate) fn abi() -> u32 {
+    // SAFETY: a static is always readable.
+    unsafe { core::ptr::read_volatile(&raw const ABI) }
+}
+
+/// Events for user space.
+#[map]
+pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
+/// [`counter`]s.
+#[map]
+pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(counter::COUNT, 0);
+/// `--dest` prefixes; the value is a mask of port ranges, zero: every port.
+#[map]
+pub(crate) static DESTS: LpmTrie<PrefixKey, u32> = LpmTrie::with_max_entries(1024, 0);
+/// `--src` prefixes.
+#[map]
+pub(crate) static SOURCES: LpmTrie<PrefixKey, u32> = LpmTrie::with_max_entries(1024, 0);
+/// Namespaces to look at, with `--scope`.
+#[map]
+pub(crate) static SCOPE: HashMap<u32, u32> = HashMap::with_max_entries(4096, 0);
+/// What each tap knows of each tuple.
+#[map]
+pub(crate) static FLOWS: LruHashMap<FlowKey, FlowState> = LruHashMap::with_max_entries(131_072, 0);
+/// Tuples of followed flows that the filter alone would not take.
+#[map]
+pub(crate) static LEARNED: LruHashMap<FollowKey, u32> = LruHashMap::with_max_entries(65_536, 0);
+/// Buffers told lately.
+#[map]
+pub(crate) static SKBS: LruHashMap<u64, SkbNote> = LruHashMap::with_max_entries(8192, 0);
+/// Who connects: sockets in the SYN-SENT state and the task that called `connect`.
+#[map]
+pub(crate) static CONNECTORS: LruHashMap<u64, RawProcess> = LruHashMap::with_max_entries(16_384, 0);
+
+/// How many bytes of `struct sk_buff` are read at once: more than any kernel's has before its
+/// data-dependent part, within its slab object.
+pub(crate) const SKB: usize = 256;
+/// How many bytes of `struct nf_conn` are read at once.
+pub(crate) const NF_CONN: usize = 256;
+
+/// Working space of one program run: it does not fit on the stack.
+#[repr(C)]
+pub(crate) struct Work {
+    pub(crate) skb: [u8; SKB],
+    pub(crate) head: [u8; HEAD],
+    pub(crate) nf_conn: [u8; NF_CONN],
+    pub(crate) event: RawEvent,
+    pub(crate) cursors: Cursors,
+    /// `skb->_nfct`, if this kernel has it.
+    pub(crate) nfct: u64,
+    /// `skb->sk`.
+    pub(crate) sk: u64,
+    /// How many bytes of `head` were read.
+    pub(crate) valid: u64,
+    pub(crate) busy: u64,
+}
+
+/// One [`Work`] per tap (index: the tap's number), so that taps that nest do not share.
+#[map]
+pub(crate) static WORK: PerCpuArray<Work> = PerCpuArray::with_max_entries(5, 0);
+
+/// Adds to a per-CPU counter.
+#[inline(always)]
+pub(crate) fn count(index: u32) {
+    if let Some(value) = COUNTERS.get_ptr_mut(index) {
+        // SAFETY: the slot belongs to this CPU; programs of one CPU do not preempt each other
+        // between these two instructions in a way that could do more than lose one count.
+        unsafe { *value += 1 };
+    }
+}

@@ -1,0 +1,215 @@
+//! The options as clap reads them: names, help, and one value parser each.
+
+use super::dest::{DestSpec, parse_dest};
+use super::parse::{self, FromRef, NetnsRef, PodRef, PortRange};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use ipnet::IpNet;
+use std::net::IpAddr;
+use std::num::NonZeroU64;
+use tracer_core::expect::Source;
+
+const ABOUT: &str = "Names the hop that rewrote a flow's source address";
+const LONG_ABOUT: &str = "Watches real packets on this node and names the hop that changed a flow's \
+source address, by what, and whether the reply came back. Without a subcommand it traces.";
+const AFTER_HELP: &str = "Examples:
+  srctrace 10.20.30.40                      every flow on this node to that address
+  srctrace 10.20.30.40:443 --pod shop/web   only those that one pod begins
+  srctrace 10.20.30.40:443 --probe --from shop/web --expect-source node
+                                            send one request, and check the source it leaves with
+
+Exit status: 0 done and every expectation holds, 1 an expectation was violated, 2 wrong usage,
+3 cannot trace here, 4 no matching traffic, 5 not certain, 6 output failed.";
+
+#[derive(Debug, Parser)]
+#[command(name = "srctrace", version, about = ABOUT, long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(max_term_width = 100)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    pub(super) command: Option<Sub>,
+    #[command(flatten)]
+    pub(super) trace: TraceArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Sub {
+    /// Say what can be observed on this machine, what is missing and why
+    Doctor {
+        /// How to print it
+        #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+        output: DoctorOutput,
+    },
+    /// Print the JSON Schema of the lines that --output json prints
+    Schema,
+    /// Remove what a killed run with --tap clsact left on interfaces
+    Cleanup,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        #[arg(value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page (roff)
+    Man,
+}
+
+/// How `doctor` prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DoctorOutput {
+    /// A table for people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// How a trace prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// Blocks for people
+    #[default]
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+/// How packets are tapped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TapMode {
+    /// Raw tracepoints, and traffic-control programs where they add something
+    #[default]
+    Auto,
+    /// Only the two raw tracepoints
+    Tracepoint,
+    /// Traffic-control programs through tcx links (6.6 and up)
+    Tcx,
+    /// Traffic-control programs through a clsact qdisc (adds one; removed at the end)
+    Clsact,
+}
+
+/// What `--probe` sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProbeKind {
+    /// A TCP connection
+    Tcp,
+    /// One UDP datagram
+    Udp,
+    /// One ICMP echo request
+    Icmp,
+}
+
+/// Protocols of `--proto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ProtoArg {
+    /// TCP
+    Tcp,
+    /// UDP
+    Udp,
+    /// ICMP and ICMPv6
+    Icmp,
+    /// SCTP
+    Sctp,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct TraceArgs {
+    /// Destinations: 10.20.30.40, 10.20.30.40:443, fd50::20, [fd50::20]:443, 10.20.0.0/16, or a host name
+    #[arg(value_name = "DEST", value_parser = parse_dest, display_order = 0, help_heading = "What to trace")]
+    pub(super) positional: Vec<DestSpec>,
+    /// A destination, as DEST (repeatable)
+    #[arg(long, value_name = "DEST", value_parser = parse_dest, help_heading = "What to trace")]
+    pub(super) dest: Vec<DestSpec>,
+    /// Destination ports, for every DEST that names none itself
+    #[arg(long, value_name = "N[,N-M]", value_parser = parse::port_range, value_delimiter = ',', help_heading = "What to trace")]
+    pub(super) port: Vec<PortRange>,
+    /// Protocols
+    #[arg(
+        long,
+        value_name = "PROTO",
+        value_enum,
+        value_delimiter = ',',
+        help_heading = "What to trace"
+    )]
+    pub(super) proto: Vec<ProtoArg>,
+    /// Source address or prefix, as the origin sends it (repeatable)
+    #[arg(long, value_name = "ADDR|CIDR", value_parser = parse::prefix, help_heading = "What to trace")]
+    pub(super) src: Vec<IpNet>,
+    /// Only flows that begin in this network namespace (repeatable)
+    #[arg(long, value_name = "NAME|PID|PATH", value_parser = parse::netns, help_heading = "What to trace")]
+    pub(super) netns: Vec<NetnsRef>,
+    /// Only flows that begin in this pod (repeatable)
+    #[arg(long, value_name = "[NS/]NAME", value_parser = parse::pod, help_heading = "What to trace")]
+    pub(super) pod: Vec<PodRef>,
+    /// Only flows that cross this interface of the node (repeatable)
+    #[arg(short, long = "interface", value_name = "IFACE", value_parser = parse::interface, help_heading = "What to trace")]
+    pub(super) interface: Vec<String>,
+
+    /// The namespace that is "the node" [default: the one srctrace is started in]
+    #[arg(long, value_name = "NAME|PID|PATH", value_parser = parse::netns, help_heading = "Where to look")]
+    pub(super) node_netns: Option<NetnsRef>,
+    /// Look only at these namespaces [default: all on this machine]
+    #[arg(long, value_name = "NETNS[,NETNS]", value_parser = parse::netns, value_delimiter = ',', help_heading = "Where to look")]
+    pub(super) scope: Vec<NetnsRef>,
+    /// The name of this machine in reports [default: its host name]
+    #[arg(long, value_name = "NAME", value_parser = parse::host, help_heading = "Where to look")]
+    pub(super) host: Option<String>,
+    /// How packets are tapped
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        default_value_t,
+        help_heading = "Where to look"
+    )]
+    pub(super) tap: TapMode,
+
+    /// Stop after this time, such as 30s, 10m, 1h30m (0: not before Ctrl-C)
+    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "10m", help_heading = "When to stop")]
+    pub(super) duration: parse::Limit,
+    /// Stop after this many flows
+    #[arg(short = 'c', long, value_name = "N", value_parser = parse::count, help_heading = "When to stop")]
+    pub(super) flows: Option<NonZeroU64>,
+
+    /// Send one request to the one DEST and trace it; ends on the answer or after 5 s
+    #[arg(long, value_name = "KIND", num_args = 0..=1, value_enum, help_heading = "Send one request")]
+    pub(super) probe: Option<Option<ProbeKind>>,
+    /// The namespace or pod to send the probe from [default: where srctrace is started]
+    #[arg(long, value_name = "NETNS|POD", value_parser = parse::from, requires = "probe", help_heading = "Send one request")]
+    pub(super) from: Option<FromRef>,
+
+    /// The source that flows must leave with: preserved, pod, node, an address or a prefix
+    #[arg(long, value_name = "SOURCE", value_parser = parse::expect_source, help_heading = "Check")]
+    pub(super) expect_source: Option<Source>,
+    /// Flows must be answered
+    #[arg(long, help_heading = "Check")]
+    pub(super) expect_reply: bool,
+    /// The source that the far side says it saw; compared and recorded
+    #[arg(long, value_name = "ADDR", value_parser = parse::address, help_heading = "Check")]
+    pub(super) peer_saw: Option<IpAddr>,
+
+    /// How to print
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        help_heading = "Output"
+    )]
+    pub(super) output: OutputFormat,
+    /// One block for all flows that took the same way
+    #[arg(long, conflicts_with_all = ["each", "each_packet"], help_heading = "Output")]
+    pub(super) group: bool,
+    /// One block per flow
+    #[arg(long, help_heading = "Output")]
+    pub(super) each: bool,
+    /// Tell every packet (debugging; costs more)
+    #[arg(long, help_heading = "Output")]
+    pub(super) each_packet: bool,
+    /// No names: numbers only
+    #[arg(short = 'n', long = "no-names", help_heading = "Output")]
+    pub(super) no_names: bool,
+    /// Say more; twice: everything
+    #[arg(short, action = ArgAction::Count, help_heading = "Output")]
+    pub(super) verbose: u8,
+}

@@ -1,0 +1,74 @@
+//! The command line: text in, checked plain values out. Nothing here touches the machine; a host
+//! name is resolved by a function that the caller hands in.
+
+mod args;
+mod describe;
+mod dest;
+mod error;
+mod generate;
+mod options;
+mod parse;
+mod probe;
+mod resolve;
+
+pub use args::{DoctorOutput, OutputFormat, ProbeKind, TapMode};
+pub use dest::{DestSpec, DestTarget};
+pub use error::UsageError;
+pub use generate::{completions, man};
+pub use options::{
+    CheckOptions, FilterOptions, Grouping, OutputOptions, StopOptions, TraceOptions,
+};
+pub use parse::{FromRef, NetnsRef, PodRef, PortRange};
+pub use probe::ProbeOptions;
+pub use resolve::{Dest, ProbeTarget, Resolved};
+
+use clap::Parser;
+use std::ffi::OsString;
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Trace, the default.
+    Trace(Box<TraceOptions>),
+    /// Say what can be observed on this machine.
+    Doctor(DoctorOutput),
+    /// Print the JSON Schema of the NDJSON lines.
+    Schema,
+    /// Remove what a killed `--tap clsact` run left.
+    Cleanup,
+    /// Print a completion script.
+    Completions(clap_complete::Shell),
+    /// Print the manual page.
+    Man,
+    /// Print this text (help or version) on stdout and end with status 0. It has colours.
+    Show(String),
+}
+
+/// Reads and checks a whole command line, the program's name first.
+///
+/// # Errors
+/// [`UsageError`]: one line that says what is wrong with which argument and what is accepted.
+pub fn parse<I, T>(args: I) -> Result<Command, UsageError>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let args = match args::Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) if !error.use_stderr() => {
+            return Ok(Command::Show(error.render().ansi().to_string()));
+        }
+        Err(error) => return Err(UsageError::from_clap(&error)),
+    };
+    Ok(match args.command {
+        None => Command::Trace(Box::new(TraceOptions::from_args(args.trace)?)),
+        Some(args::Sub::Doctor { output }) => Command::Doctor(output),
+        Some(args::Sub::Schema) => Command::Schema,
+        Some(args::Sub::Cleanup) => Command::Cleanup,
+        Some(args::Sub::Completions { shell }) => Command::Completions(shell),
+        Some(args::Sub::Man) => Command::Man,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! What a trace is asked to do, checked as a whole.
+
+use super::args::{OutputFormat, ProtoArg, TapMode, TraceArgs};
+use super::dest::DestSpec;
+use super::error::UsageError;
+use super::parse::{NetnsRef, PodRef, PortRange};
+use super::probe::ProbeOptions;
+use ipnet::IpNet;
+use std::net::IpAddr;
+use std::num::NonZeroU64;
+use std::time::Duration;
+use tracer_common::MAX_PORT_RANGES;
+use tracer_core::expect::{Expectation, Source};
+use tracer_core::packet::Proto;
+
+/// A checked trace command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceOptions {
+    /// Which flows.
+    pub filter: FilterOptions,
+    /// The namespace that is the node; `None`: the one srctrace is started in.
+    pub node_netns: Option<NetnsRef>,
+    /// Look only at these namespaces; empty: at all.
+    pub scope: Vec<NetnsRef>,
+    /// This machine's name in reports; `None`: its host name.
+    pub host: Option<String>,
+    /// How packets are tapped.
+    pub tap: TapMode,
+    /// When to stop.
+    pub stop: StopOptions,
+    /// Send one request.
+    pub probe: Option<ProbeOptions>,
+    /// What must hold.
+    pub check: CheckOptions,
+    /// How to print.
+    pub output: OutputOptions,
+}
+
+/// Which flows to trace. Every part that is not empty must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilterOptions {
+    /// Destinations as given; [`TraceOptions::resolve`] gives addresses.
+    pub dests: Vec<DestSpec>,
+    /// Destination ports for those destinations that name none, at most 16 ranges.
+    pub ports: Vec<PortRange>,
+    /// IP protocols; empty: all.
+    pub protos: Vec<Proto>,
+    /// Sources as the origin sends them.
+    pub sources: Vec<IpNet>,
+    /// Namespaces in which flows begin.
+    pub netns: Vec<NetnsRef>,
+    /// Pods in which flows begin.
+    pub pods: Vec<PodRef>,
+    /// Interfaces of the node that flows cross.
+    pub interfaces: Vec<String>,
+}
+
+/// When a trace ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StopOptions {
+    /// After this time; `None`: not before Ctrl-C.
+    pub after: Option<Duration>,
+    /// After this many flows.
+    pub flows: Option<NonZeroU64>,
+}
+
+/// What must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// The source that flows must leave with.
+    pub source: Option<Source>,
+    /// Flows must be answered.
+    pub reply: bool,
+    /// The source that the far side says it saw.
+    pub peer_saw: Option<IpAddr>,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputOptions {
+    /// Text or NDJSON.
+    pub format: OutputFormat,
+    /// Flows or groups.
+    pub grouping: Grouping,
+    /// Have every packet told.
+    pub each_packet: bool,
+    /// Show names.
+    pub names: bool,
+    /// How often `-v` was given.
+    pub verbose: u8,
+}
+
+/// What gets a block of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grouping {
+    /// Each flow in JSON; in text groups as soon as there are many flows.
+    #[default]
+    Auto,
+    /// Each way that flows took.
+    Group,
+    /// Each flow.
+    Each,
+}
+
+impl TraceOptions {
+    pub(super) fn from_args(args: TraceArgs) -> Result<Self, UsageError> {
+        let probe_args = (args.probe, args.from);
+        let filter = FilterOptions {
+            dests: [args.positional, args.dest].concat(),
+            ports: args.port,
+            protos: protos(&args.proto),
+            sources: args.src,
+            netns: args.netns,
+            pods: args.pod,
+            interfaces: args.interface,
+        };
+        filter.check()?;
+        let probe = match probe_args {
+            (Some(kind), from) => Some(ProbeOptions::check(kind, from, &filter)?),
+            (None, _) => None,
+        };
+        Ok(Self {
+            filter,
+            node_netns: args.node_netns,
+            scope: args.scope,
+            host: args.host,
+            tap: args.tap,
+            stop: StopOptions {
+                after: args.duration.0,
+                flows: args.flows,
+            },
+            probe,
+            check: CheckOptions {
+                source: args.expect_source,
+                reply: args.expect_reply,
+                peer_saw: args.peer_saw,
+            },
+            output: OutputOptions {
+                format: args.output,
+                grouping: match (args.group, args.each) {
+                    (true, _) => Grouping::Group,
+                    (_, true) => Grouping::Each,
+                    _ => Grouping::Auto,
+                },
+                each_packet: args.each_packet,
+                names: !args.no_names,
+                verbose: args.verbose,
+            },
+        })
+    }
+}
+
+impl CheckOptions {
+    /// The expectations that flows are compared with.
+    #[must_use]
+    pub fn expectations(&self) -> Vec<Expectation> {
+        let source = self.source.map(Expectation::Source);
+        let reply = self.reply.then_some(Expectation::Reply);
+        source.into_iter().chain(reply).collect()
+    }
+}
+
+impl FilterOptions {
+    fn check(&self) -> Result<(), UsageError> {
+        if self.is_empty() {
+            return Err(UsageError::new(
+                "nothing to look for: give a destination such as 10.20.30.40:443, or one of --src, --port, --netns, --pod, -i; \
+                 tracing every packet of a node is refused because it would bury the answer (0.0.0.0/0 or ::/0 as DEST still does it)",
+            ));
+        }
+        if self.ports.len() > MAX_PORT_RANGES {
+            return Err(UsageError::new(&format!(
+                "--port: {} ports and ranges were given, accepted are at most {MAX_PORT_RANGES}; join neighbours into ranges",
+                self.ports.len()
+            )));
+        }
+        let with_ports = !self.ports.is_empty() || self.dests.iter().any(|d| !d.ports.is_empty());
+        if with_ports && !self.protos.is_empty() && self.protos.iter().all(|p| p.is_icmp()) {
+            return Err(UsageError::new(
+                "--proto icmp: ICMP has no ports; leave the port out, or add another --proto",
+            ));
+        }
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.dests.is_empty()
+            && self.ports.is_empty()
+            && self.sources.is_empty()
+            && self.netns.is_empty()
+            && self.pods.is_empty()
+            && self.interfaces.is_empty()
+    }
+}
+
+fn protos(given: &[ProtoArg]) -> Vec<Proto> {
+    let mut all: Vec<Proto> = given
+        .iter()
+        .flat_map(|proto| match proto {
+            ProtoArg::Tcp => &[Proto::TCP][..],
+            ProtoArg::Udp => &[Proto::UDP],
+            ProtoArg::Icmp => &[Proto::ICMP, Proto::ICMPV6],
+            ProtoArg::Sctp => &[Proto::SCTP],
+        })
+        .copied()
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}

@@ -1,0 +1,99 @@
+//! Loading the embedded object.
+
+use super::{Filter, KernelError, Ring, TcMode, taps};
+use aya::maps::lpm_trie::Key;
+use aya::maps::{HashMap, LpmTrie};
+use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
+use ipnet::IpNet;
+use tracer_common::{ABI_VERSION, Offsets, PrefixKey, prefix_key};
+use zerocopy::IntoBytes;
+
+/// The object that `cargo xtask build` made.
+static OBJECT: &[u8] = include_bytes_aligned!(env!("SRCTRACE_EBPF_OBJECT"));
+
+/// Size of the event ring, bytes: the kernel maps it twice, so it costs twice this in memory.
+pub const RING_BYTES: u32 = 4 << 20;
+
+/// The loaded kernel half. Everything it attached goes when it is dropped, or with the process.
+pub struct Programs {
+    pub(super) ebpf: Ebpf,
+    pub(super) tc_mode: TcMode,
+    pub(super) attached: taps::Attached,
+}
+
+impl Programs {
+    /// Loads maps and programs; attaches nothing yet.
+    ///
+    /// # Errors
+    /// When the kernel refuses a map or a program, or the object is of another build.
+    pub fn load(
+        filter: &Filter,
+        offsets: &Offsets,
+        ring_bytes: u32,
+    ) -> Result<(Self, Ring), KernelError> {
+        let config = filter.config();
+        let mut ebpf = EbpfLoader::new()
+            .btf(None) // no relocations: offsets are ours, and aya's copy of the BTF is large
+            .override_global("OFFSETS", offsets.as_bytes(), true)
+            .override_global("CONFIG", config.as_bytes(), true)
+            .override_global("ABI", ABI_VERSION.as_bytes(), true)
+            .map_max_entries("EVENTS", ring_bytes)
+            .load(OBJECT)
+            .map_err(|e| KernelError::Load(Box::new(e)))?;
+        fill_filter(&mut ebpf, filter)?;
+        let ring = Ring::take(&mut ebpf)?;
+        let mut programs = Self {
+            ebpf,
+            tc_mode: TcMode::Tcx,
+            attached: taps::Attached::default(),
+        };
+        programs.load_tracepoints()?;
+        Ok((programs, ring))
+    }
+}
+
+fn fill_filter(ebpf: &mut Ebpf, filter: &Filter) -> Result<(), KernelError> {
+    let sources: Vec<_> = filter.sources.iter().map(|net| (*net, 0)).collect();
+    fill_trie(ebpf, "DESTS", &filter.destinations())?;
+    fill_trie(ebpf, "SOURCES", &sources)?;
+    let failed = |source| KernelError::Map {
+        map: "SCOPE",
+        source: Box::new(source),
+    };
+    let mut scope: HashMap<_, u32, u32> =
+        HashMap::try_from(named(ebpf, "SCOPE")?).map_err(failed)?;
+    for netns in filter.scope.iter().flatten() {
+        scope.insert(netns, 1, 0).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn fill_trie(
+    ebpf: &mut Ebpf,
+    map: &'static str,
+    prefixes: &[(IpNet, u32)],
+) -> Result<(), KernelError> {
+    let failed = |source| KernelError::Map {
+        map,
+        source: Box::new(source),
+    };
+    let mut trie: LpmTrie<_, [u8; size_of::<PrefixKey>()], u32> =
+        LpmTrie::try_from(named(ebpf, map)?).map_err(failed)?;
+    for (net, value) in prefixes {
+        let (bits, key) = prefix_key(net.network(), net.prefix_len());
+        let mut data = [0; size_of::<PrefixKey>()];
+        data.copy_from_slice(key.as_bytes());
+        trie.insert(&Key::new(bits, data), value, 0)
+            .map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// A map of the object by name.
+pub(super) fn named<'a>(
+    ebpf: &'a mut Ebpf,
+    map: &'static str,
+) -> Result<&'a mut aya::maps::Map, KernelError> {
+    ebpf.map_mut(map)
+        .ok_or_else(|| KernelError::ForeignObject(format!("no map {map}")))
+}

@@ -1,0 +1,73 @@
+//! Reading what the kernel half counted.
+
+use super::load::named;
+use super::{KernelError, Programs};
+use aya::maps::{HashMap, PerCpuArray};
+use tracer_common::{FlowKey, FlowState, counter};
+use zerocopy::FromBytes;
+
+/// The kernel half's own counters, summed over CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Events put into the ring.
+    pub told: u64,
+    /// Events that the ring had no room for.
+    pub lost: u64,
+    /// Packets that were ours.
+    pub matched: u64,
+    /// Program runs that gave up because they nested.
+    pub nested: u64,
+}
+
+const KEY: usize = size_of::<FlowKey>();
+const STATE: usize = size_of::<FlowState>();
+
+impl Programs {
+    /// The counters now.
+    ///
+    /// # Errors
+    /// When the kernel refuses the read.
+    pub fn counters(&mut self) -> Result<Counters, KernelError> {
+        let failed = |source| KernelError::Map {
+            map: "COUNTERS",
+            source: Box::new(source),
+        };
+        let map: PerCpuArray<_, u64> =
+            PerCpuArray::try_from(named(&mut self.ebpf, "COUNTERS")?).map_err(failed)?;
+        let sum = |index| -> Result<u64, KernelError> {
+            Ok(map.get(&index, 0).map_err(failed)?.iter().sum())
+        };
+        Ok(Counters {
+            told: sum(counter::TOLD)?,
+            lost: sum(counter::LOST)?,
+            matched: sum(counter::MATCHED)?,
+            nested: sum(counter::NESTED)?,
+        })
+    }
+
+    /// Every tuple's counters at every tap, as they are now. Entries that go while the table is
+    /// read are left out.
+    ///
+    /// # Errors
+    /// When the map cannot be used at all.
+    pub fn flow_counters(
+        &mut self,
+        mut entry: impl FnMut(FlowKey, FlowState),
+    ) -> Result<(), KernelError> {
+        let failed = |source| KernelError::Map {
+            map: "FLOWS",
+            source: Box::new(source),
+        };
+        let map: HashMap<_, [u8; KEY], [u8; STATE]> =
+            HashMap::try_from(named(&mut self.ebpf, "FLOWS")?).map_err(failed)?;
+        for (key, state) in map.iter().flatten() {
+            if let (Ok(key), Ok(state)) = (
+                FlowKey::read_from_bytes(&key),
+                FlowState::read_from_bytes(&state),
+            ) {
+                entry(key, state);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,20 @@
+//! The kernel half from outside: finding offsets, loading, attaching, reading the ring and the
+//! maps. The only user of aya.
+
+pub mod btf;
+mod error;
+pub mod features;
+mod filter;
+mod load;
+mod maps;
+pub mod offsets;
+mod ring;
+mod taps;
+
+pub use error::KernelError;
+pub use filter::Filter;
+pub use load::{Programs, RING_BYTES};
+pub use maps::Counters;
+pub use offsets::{KernelTypes, OffsetsError, read as read_types};
+pub use ring::Ring;
+pub use taps::{Attached, Side, TcMode};

@@ -1,0 +1,219 @@
+//! The tap table: which program goes where, and what its absence costs.
+
+use super::{KernelError, Programs};
+use aya::Ebpf;
+use aya::programs::tc::{NlOptions, TcAttachOptions, qdisc_add_clsact};
+use aya::programs::{LinkOrder, ProgramError, RawTracePoint, SchedClassifier, TcAttachType};
+
+/// A raw tracepoint of the tap table.
+struct Tracepoint {
+    program: &'static str,
+    tracepoint: &'static str,
+    /// Without it there is no trace.
+    needed: bool,
+    /// What its absence costs.
+    effect: &'static str,
+}
+
+/// The base, on every kernel: two links for the whole host, and the sockets.
+const TRACEPOINTS: [Tracepoint; 3] = [
+    Tracepoint {
+        program: "srctrace_receive",
+        tracepoint: "netif_receive_skb",
+        needed: true,
+        effect: "packets coming in are not seen",
+    },
+    Tracepoint {
+        program: "srctrace_transmit",
+        tracepoint: "net_dev_start_xmit",
+        needed: true,
+        effect: "packets going out are not seen",
+    },
+    Tracepoint {
+        program: "srctrace_sockets",
+        tracepoint: "inet_sock_set_state",
+        needed: false,
+        effect: "processes behind the node's own TCP connections are not named",
+    },
+];
+
+/// How traffic-control programs are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcMode {
+    /// tcx links, Linux 6.6 and later: they go with the process.
+    Tcx,
+    /// A clsact qdisc and a cls_bpf filter: they outlive a killed process.
+    Clsact,
+}
+
+/// A side of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Packets coming in.
+    Ingress,
+    /// Packets going out.
+    Egress,
+}
+
+impl Side {
+    fn program(self) -> &'static str {
+        match self {
+            Self::Ingress => "srctrace_ingress",
+            Self::Egress => "srctrace_egress",
+        }
+    }
+
+    fn attach_type(self) -> TcAttachType {
+        match self {
+            Self::Ingress => TcAttachType::Ingress,
+            Self::Egress => TcAttachType::Egress,
+        }
+    }
+}
+
+/// How much is attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attached {
+    /// Raw tracepoints.
+    pub tracepoints: u32,
+    /// tcx links.
+    pub tcx: u32,
+    /// clsact filters.
+    pub clsact: u32,
+    /// What could not be attached: what, why, effect.
+    pub unavailable: Vec<(String, String, String)>,
+}
+
+impl Programs {
+    /// How much is attached now.
+    #[must_use]
+    pub fn attached(&self) -> &Attached {
+        &self.attached
+    }
+
+    pub(super) fn load_tracepoints(&mut self) -> Result<(), KernelError> {
+        for tap in &TRACEPOINTS {
+            if let Err(error) = load_tracepoint(&mut self.ebpf, tap.program) {
+                self.give_up(tap, error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Attaches the tracepoints: from then on packets are seen.
+    ///
+    /// # Errors
+    /// When a tracepoint that is needed cannot be attached. Others are noted in
+    /// [`Attached::unavailable`].
+    pub fn attach_tracepoints(&mut self) -> Result<(), KernelError> {
+        for tap in &TRACEPOINTS {
+            match attach_tracepoint(&mut self.ebpf, tap) {
+                Ok(()) => self.attached.tracepoints += 1,
+                Err(error) => self.give_up(tap, error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, tap: &Tracepoint, error: KernelError) -> Result<(), KernelError> {
+        if tap.needed {
+            return Err(error);
+        }
+        self.attached.unavailable.push((
+            format!("tracepoint {}", tap.tracepoint),
+            error.to_string(),
+            tap.effect.to_owned(),
+        ));
+        Ok(())
+    }
+
+    /// Loads the traffic-control programs.
+    ///
+    /// # Errors
+    /// When the kernel refuses them.
+    pub fn load_tc(&mut self, mode: TcMode) -> Result<(), KernelError> {
+        self.tc_mode = mode;
+        for side in [Side::Ingress, Side::Egress] {
+            let program = side.program();
+            let loaded = classifier(&mut self.ebpf, program)?.load();
+            loaded.map_err(|source| KernelError::Program {
+                program,
+                source: Box::new(source),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Attaches our program to one side of a device of the calling thread's namespace, first in
+    /// order.
+    ///
+    /// # Errors
+    /// When the device is gone or the kernel refuses.
+    pub fn attach_tc(&mut self, device: &str, side: Side) -> Result<(), KernelError> {
+        let options = match self.tc_mode {
+            TcMode::Tcx => TcAttachOptions::TcxOrder(LinkOrder::first()),
+            TcMode::Clsact => TcAttachOptions::Netlink(NlOptions::default()),
+        };
+        if self.tc_mode == TcMode::Clsact {
+            // It may be there already: then the filter is added to it.
+            let _ = qdisc_add_clsact(device);
+        }
+        classifier(&mut self.ebpf, side.program())?
+            .attach_with_options(device, side.attach_type(), options)
+            .map_err(|source| attach_error(&format!("device {device}"), source))?;
+        match self.tc_mode {
+            TcMode::Tcx => self.attached.tcx += 1,
+            TcMode::Clsact => self.attached.clsact += 1,
+        }
+        Ok(())
+    }
+}
+
+fn attach_error(target: &str, source: ProgramError) -> KernelError {
+    KernelError::Attach {
+        target: target.to_owned(),
+        source: Box::new(source),
+    }
+}
+
+fn classifier<'a>(
+    ebpf: &'a mut Ebpf,
+    name: &'static str,
+) -> Result<&'a mut SchedClassifier, KernelError> {
+    program(ebpf, name)?
+        .try_into()
+        .map_err(|_| KernelError::ForeignObject(format!("{name} is no tc program")))
+}
+
+fn load_tracepoint(ebpf: &mut Ebpf, name: &'static str) -> Result<(), KernelError> {
+    tracepoint(ebpf, name)?
+        .load()
+        .map_err(|source| KernelError::Program {
+            program: name,
+            source: Box::new(source),
+        })
+}
+
+fn attach_tracepoint(ebpf: &mut Ebpf, tap: &Tracepoint) -> Result<(), KernelError> {
+    let attached = tracepoint(ebpf, tap.program)?.attach(tap.tracepoint);
+    attached
+        .map(|_| ())
+        .map_err(|source| attach_error(&format!("tracepoint {}", tap.tracepoint), source))
+}
+
+fn tracepoint<'a>(
+    ebpf: &'a mut Ebpf,
+    name: &'static str,
+) -> Result<&'a mut RawTracePoint, KernelError> {
+    program(ebpf, name)?
+        .try_into()
+        .map_err(|_| KernelError::ForeignObject(format!("{name} is no raw tracepoint program")))
+}
+
+fn program<'a>(
+    ebpf: &'a mut Ebpf,
+    name: &'static str,
+) -> Result<&'a mut aya::programs::Program, KernelError> {
+    ebpf.program_mut(name)
+        .ok_or_else(|| KernelError::ForeignObject(format!("no program {name}")))
+}

@@ -1,0 +1,194 @@
+//! The block of one flow, or of one group of flows.
+
+use super::super::escape;
+use super::super::look::{Look, Role, name};
+use super::hops::hops;
+use super::last::last;
+use super::rewrite::{is_answer, rewrite, rule};
+use super::words;
+use tracer_core::report::{
+    Code, Drop, Finding, Flow, Proxy, Rewrite, RewriteDirection, Severity, SourceCode,
+};
+
+/// A flow as text, ending with an empty line.
+#[must_use]
+pub fn flow(flow: &Flow, look: Look) -> String {
+    let mut text = heading(flow, look);
+    text.push_str(&steps(flow, look));
+    text.push_str(&answer(flow, look));
+    for drop in &flow.drops {
+        text.push_str(&dropped(drop, look));
+    }
+    for finding in &flow.findings {
+        text.push_str(&told(finding, look));
+    }
+    text.push_str(&format!("  {}\n\n", look.paint(Role::Title, &last(flow))));
+    text
+}
+
+fn heading(flow: &Flow, look: Look) -> String {
+    let like = match flow.count {
+        0 | 1 => String::new(),
+        n => format!("{n} flows like "),
+    };
+    let tuple = format!("{} {}", flow.flow.proto.0, words::tuple(&flow.flow));
+    let (word, role) = words::delivery(flow.delivery.code);
+    format!(
+        "{like}{}    {}    {}, {}↑ {}↓\n",
+        look.paint(Role::Title, &tuple),
+        words::origin(&flow.origin, look),
+        look.paint(role, word),
+        flow.packets.request,
+        flow.packets.reply
+    )
+}
+
+/// Hops and rewrites of the request in order, then the rewrites of the reply.
+fn steps(flow: &Flow, look: Look) -> String {
+    let mut text = String::new();
+    let request = |r: &&Rewrite| r.direction == RewriteDirection::Request;
+    let mut pending: Vec<&Rewrite> = flow.rewrites.iter().filter(request).collect();
+    for (hop, line) in flow.hops.iter().zip(hops(flow, look)) {
+        pending.retain(|r| {
+            let here = r.between[1] == Some(hop.n);
+            if here {
+                text.push_str(&rewrite(flow, r, look));
+            }
+            !here
+        });
+        text.push_str(&line);
+        pending.retain(|r| {
+            let here = r.between[1].is_none() && r.between[0] == Some(hop.n);
+            if here {
+                text.push_str(&rewrite(flow, r, look));
+            }
+            !here
+        });
+    }
+    let reply = flow
+        .rewrites
+        .iter()
+        .filter(|r| !request(r) && (look.verbose > 0 || !is_undo(flow, r)));
+    for r in pending.into_iter().chain(reply) {
+        text.push_str(&rewrite(flow, r, look));
+    }
+    text
+}
+
+/// Whether a rewrite of the reply only takes back one of the request.
+fn is_undo(flow: &Flow, reply: &Rewrite) -> bool {
+    flow.rewrites.iter().any(|r| {
+        r.direction == RewriteDirection::Request && r.from == reply.to && r.to == reply.from
+    })
+}
+
+/// The line with the answer, where no rewrite of the source gave it.
+fn answer(flow: &Flow, look: Look) -> String {
+    let line = match flow.verdict.source {
+        SourceCode::SourcePreserved => format!("source kept: {}", kept(flow)),
+        SourceCode::SourceTerminated => match &flow.proxy {
+            Some(proxy) => ended_by(proxy, look),
+            None => escape(&flow.verdict.text).into_owned(),
+        },
+        SourceCode::SourceRewritten if flow.rewrites.iter().any(is_answer) => return String::new(),
+        SourceCode::SourceRewritten => escape(&flow.verdict.text).into_owned(),
+        SourceCode::SourceUnknown => format!("cannot be told: {}", escape(&flow.verdict.text)),
+    };
+    format!("  ▶  {}\n", look.paint(Role::Answer, &line))
+}
+
+/// From where to where the source stayed the same, as far as it was seen.
+fn kept(flow: &Flow) -> String {
+    let source = flow.flow.tuple.src;
+    match flow.hops.as_slice() {
+        [] => source.to_string(),
+        [only] => format!("{source} at hop {}, the only one that saw it", only.n),
+        [first, .., last] => format!("{source}, the same from hop {} to hop {}", first.n, last.n),
+    }
+}
+
+fn ended_by(proxy: &Proxy, look: Look) -> String {
+    let who = if look.names {
+        format!("{} (pid {})", name(&proxy.comm), proxy.pid)
+    } else {
+        format!("pid {}", proxy.pid)
+    };
+    let listen = proxy
+        .listen
+        .as_deref()
+        .map(|l| format!(", listening on {}", escape(l)))
+        .unwrap_or_default();
+    let new = proxy
+        .new_flow
+        .as_deref()
+        .map(|id| format!("; its own connection is flow {}", escape(id)))
+        .unwrap_or_default();
+    format!("connection ended by the proxy {who}{listen}{new}")
+}
+
+fn dropped(drop: &Drop, look: Look) -> String {
+    let what = match drop.direction {
+        RewriteDirection::Request => "request",
+        RewriteDirection::Reply => "reply",
+    };
+    let after = drop.after.map(|n| format!(" after hop {n}"));
+    let space = words::namespace(drop.netns_name.as_deref(), drop.netns, look);
+    let title = format!(
+        "{what} dropped{} in {space}, {}: {}",
+        after.unwrap_or_default(),
+        words::count(drop.count, "packet"),
+        escape(
+            drop.reason
+                .as_deref()
+                .unwrap_or("the kernel gave no reason")
+        )
+    );
+    let at = drop
+        .location
+        .as_deref()
+        .map(|at| format!(" at {}", escape(at)));
+    let mut text = format!(
+        "  ✗  {}{}\n",
+        look.paint(Role::Bad, &title),
+        at.unwrap_or_default()
+    );
+    let program = drop
+        .program
+        .as_ref()
+        .map(|p| format!("by eBPF program {} (id {})", name(&p.name), p.id));
+    let explain = drop.explain.as_deref().map(|e| escape(e).into_owned());
+    let lines = [explain, drop.rule.as_ref().map(rule), program];
+    for line in lines.into_iter().flatten() {
+        text.push_str(&format!("     {line}\n"));
+    }
+    text
+}
+
+fn told(finding: &Finding, look: Look) -> String {
+    let severity = match finding.severity {
+        Severity::Info => "note",
+        Severity::Warning => "warning",
+        Severity::Error => "error",
+    };
+    let mut text = format!(
+        "  {} {} {}\n",
+        look.paint(finding.severity.into(), &format!("{severity}:")),
+        escape(&finding.text),
+        look.paint(Role::Faint, &format!("[{}]", code(finding.code)))
+    );
+    if let Some(about) = &finding.rule {
+        text.push_str(&format!("     {}\n", rule(about)));
+    }
+    if let Some(fix) = &finding.fix {
+        text.push_str(&format!("     fix: {}\n", escape(fix)));
+    }
+    text
+}
+
+/// The code as JSON prints it.
+fn code(code: Code) -> String {
+    match serde_json::to_value(code) {
+        Ok(serde_json::Value::String(text)) => text,
+        _ => format!("{code:?}"),
+    }
+}

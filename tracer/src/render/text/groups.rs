@@ -1,0 +1,111 @@
+//! Many flows in a few lines.
+
+use super::super::escape;
+use super::super::look::{Look, Role, name};
+use super::rewrite::{is_answer, short_rule};
+use super::words;
+use std::net::IpAddr;
+use tracer_core::report::{DeliveryCode, Flow, Group, OriginKind, SourceCode};
+
+/// Flows that took the same way, with one of them as the example.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Way<'a> {
+    /// The example; its `count` says how many flows took this way.
+    pub exemplar: &'a Flow,
+    /// From how many pods (or other places) they came.
+    pub origins: usize,
+    /// The source on the wire, if it is the same for all.
+    pub source_on_wire: Option<IpAddr>,
+}
+
+/// One line for each way: `308 flows from 14 pods: rewritten to …`. Otherwise as [`groups`].
+#[must_use]
+pub fn ways(ways: &[Way<'_>], look: Look) -> String {
+    let all: Vec<Group> = ways.iter().map(|way| group(way, look)).collect();
+    groups(&all, look)
+}
+
+fn group(way: &Way<'_>, look: Look) -> Group {
+    let flow = way.exemplar;
+    let change = flow.rewrites.iter().rev().find(|r| is_answer(r));
+    let places = match flow.origin.kind {
+        OriginKind::Pod => "pods",
+        OriginKind::Gateway => "gateways",
+        OriginKind::Node | OriginKind::External => "places",
+    };
+    Group {
+        count: flow.count,
+        origin: match way.origins {
+            0 | 1 => words::origin(&flow.origin, look),
+            n => format!("{n} {places}"),
+        },
+        source: flow.verdict.source,
+        source_on_wire: way.source_on_wire,
+        place: change.map(|r| r.place),
+        rule: change.and_then(|r| r.rule.as_ref()).map(short_rule),
+        delivery: flow.delivery.code,
+    }
+}
+
+/// One line for each group, the largest first, ending with an empty line; nothing for no group.
+#[must_use]
+pub fn groups(groups: &[Group], look: Look) -> String {
+    let mut sorted: Vec<&Group> = groups.iter().collect();
+    sorted.sort_by_key(|g| std::cmp::Reverse(g.count));
+    let width = sorted.first().map_or(0, |g| g.count.to_string().len());
+    let mut text = String::new();
+    for group in sorted {
+        text.push_str(&line(group, width, look));
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn line(group: &Group, width: usize, look: Look) -> String {
+    let flows = if group.count == 1 { "flow " } else { "flows" };
+    let origin = match group.origin.as_str() {
+        "node" => "the node".to_owned(),
+        "external" => "outside".to_owned(),
+        other => name(other),
+    };
+    let (word, role) = words::delivery(group.delivery);
+    let delivery = match group.delivery {
+        DeliveryCode::Completed => String::new(),
+        _ => format!(", {}", look.paint(role, word)),
+    };
+    format!(
+        "{:>width$} {flows} from {origin}: {}{delivery}\n",
+        group.count,
+        look.paint(Role::Answer, &source(group))
+    )
+}
+
+fn source(group: &Group) -> String {
+    let wire = group.source_on_wire.map(|a| a.to_string());
+    let to = |word: &str| {
+        wire.as_ref()
+            .map(|a| format!("{word}{a}"))
+            .unwrap_or_default()
+    };
+    match group.source {
+        SourceCode::SourcePreserved => match &wire {
+            Some(addr) => format!("kept {addr}"),
+            None => "kept the source".to_owned(),
+        },
+        SourceCode::SourceRewritten => {
+            let place = group
+                .place
+                .map(|p| format!(" {}", words::place(p, "this machine")));
+            let rule = group.rule.as_deref().map(|r| format!(" by {}", escape(r)));
+            format!(
+                "rewritten{}{}",
+                to(" to "),
+                rule.or(place).unwrap_or_default()
+            )
+        }
+        SourceCode::SourceTerminated => "ended by a proxy".to_owned(),
+        SourceCode::SourceUnknown => format!("source not known{}", to(", seen as ")),
+    }
+}

@@ -1,0 +1,20 @@
+//! Text for people.
+
+mod flow;
+mod frame;
+mod groups;
+mod hops;
+mod last;
+mod packet;
+mod rewrite;
+mod summary;
+pub(super) mod words;
+
+pub use flow::flow;
+pub use frame::{Armed, header, waiting};
+pub use groups::{Way, groups, ways};
+pub use packet::packet;
+pub use summary::summary;
+
+#[cfg(test)]
+mod tests;

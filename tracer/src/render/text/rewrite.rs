@@ -1,0 +1,119 @@
+//! The lines about a rewrite: where, by what, from what to what, by which rule.
+
+use super::super::escape;
+use super::super::look::{Look, Role, name};
+use super::words;
+use tracer_core::report::{
+    Flow, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, Rule,
+    RuleEvidence,
+};
+
+/// Whether this rewrite is about the source, which is the question.
+pub(super) fn is_answer(rewrite: &Rewrite) -> bool {
+    rewrite.direction == RewriteDirection::Request && rewrite.field == RewriteField::Src
+}
+
+/// All lines of one rewrite.
+pub(super) fn rewrite(flow: &Flow, rewrite: &Rewrite, look: Look) -> String {
+    let (mark, role) = if is_answer(rewrite) {
+        ("▶", Role::Answer)
+    } else {
+        ("▷", Role::Title)
+    };
+    let mut text = format!("  {mark}  {}\n", look.paint(role, &title(flow, rewrite)));
+    for line in details(flow, rewrite) {
+        text.push_str(&format!("     {line}\n"));
+    }
+    text
+}
+
+fn title(flow: &Flow, rewrite: &Rewrite) -> String {
+    let reply = match rewrite.direction {
+        RewriteDirection::Request => "",
+        RewriteDirection::Reply => "reply: ",
+    };
+    let field = match rewrite.field {
+        RewriteField::Src => "source",
+        RewriteField::Dst => "destination",
+        RewriteField::Sport => "source port",
+        RewriteField::Dport => "destination port",
+    };
+    let host = flow.hops.last().map_or("this machine", |hop| &hop.host);
+    format!(
+        "{reply}{field} rewritten {}: {}",
+        words::place(rewrite.place, host),
+        agent(rewrite)
+    )
+}
+
+fn agent(rewrite: &Rewrite) -> String {
+    let who = match (rewrite.agent, &rewrite.program) {
+        (RewriteAgent::TcBpf, Some(program)) => {
+            format!("eBPF program {} (id {})", name(&program.name), program.id)
+        }
+        (RewriteAgent::TcBpf, None) => "an eBPF program".to_owned(),
+        (RewriteAgent::Netfilter, _) => "netfilter".to_owned(),
+        (RewriteAgent::Ipvs, _) => "IPVS".to_owned(),
+        (RewriteAgent::Stateless, _) => "netfilter without conntrack".to_owned(),
+        (RewriteAgent::Proxy, _) => "a proxy".to_owned(),
+        (RewriteAgent::Unknown, _) => "by what is not known".to_owned(),
+    };
+    match rewrite.hook {
+        Some(hook) => format!("{who} {}", words::hook(hook)),
+        None => who,
+    }
+}
+
+fn details(flow: &Flow, rewrite: &Rewrite) -> Vec<String> {
+    let proto = flow.flow.proto;
+    let mut lines = vec![format!(
+        "{} ⇒ {}",
+        words::endpoint(proto, rewrite.from.addr, rewrite.from.port),
+        words::endpoint(proto, rewrite.to.addr, rewrite.to.port)
+    )];
+    lines.extend(rewrite.rule.as_ref().map(rule));
+    lines.extend(
+        rewrite
+            .marked_by
+            .as_ref()
+            .map(|r| format!("marked by {}", rule(r))),
+    );
+    if rewrite.evidence == RewriteEvidence::Between {
+        lines.push(match rewrite.between {
+            [Some(a), Some(b)] => format!("known from the sightings {a} and {b} only"),
+            _ => "known from one sighting only".to_owned(),
+        });
+    }
+    lines
+}
+
+/// `iptables-legacy nat/IP-MASQ rule 3 (ip-masq-agent), observed:  -j MASQUERADE`
+pub(super) fn rule(rule: &Rule) -> String {
+    let owner = rule
+        .owner
+        .as_deref()
+        .map(|o| format!(" ({})", name(o)))
+        .unwrap_or_default();
+    let evidence = match rule.evidence {
+        RuleEvidence::Observed => "observed",
+        RuleEvidence::Replayed => "replayed",
+    };
+    let appended = format!("-A {} ", rule.chain);
+    let text = rule.text.strip_prefix(&appended).unwrap_or(&rule.text);
+    format!("{}{owner}, {evidence}:  {}", short_rule(rule), escape(text))
+}
+
+/// `iptables-legacy nat/IP-MASQ rule 3`
+pub(super) fn short_rule(rule: &Rule) -> String {
+    let number = match (rule.index, rule.handle) {
+        (_, Some(handle)) => format!(" handle {handle}"),
+        (Some(index), None) => format!(" rule {index}"),
+        (None, None) => String::new(),
+    };
+    format!(
+        "{} {}/{}{number}",
+        name(&rule.backend),
+        name(&rule.table),
+        name(&rule.chain)
+    )
+}

@@ -1,0 +1,90 @@
+//! The command line of `cargo xtask vm-test`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+
+use super::kernels::Kernel;
+use super::labs::Lab;
+use super::plan::{self, Plan};
+use crate::stop::Stop;
+
+/// Options of `cargo xtask vm-test`. Without any, it runs what CI runs.
+#[derive(Args, Default)]
+pub(crate) struct VmArgs {
+    /// Only this kernel (repeatable), with every lab that is for it
+    #[arg(long, value_enum)]
+    kernel: Vec<Kernel>,
+    /// Run every lab on every kernel it is for, and write the table in docs/kernels.md
+    #[arg(long, conflicts_with_all = ["kernel", "filter", "shell"])]
+    pub(super) all: bool,
+    /// Only labs whose name contains this, on every kernel they are for
+    #[arg(long, value_name = "LAB")]
+    filter: Option<String>,
+    /// Run this shell command instead of the labs
+    #[arg(long, value_name = "CMD", conflicts_with = "filter")]
+    pub(super) shell: Option<String>,
+    /// Put this file into the virtual machine's /bin (repeatable)
+    #[arg(long, value_name = "PATH")]
+    copy: Vec<PathBuf>,
+    /// End a virtual machine that takes longer, in seconds [default: 900]
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+}
+
+impl VmArgs {
+    /// The kernels that are meant.
+    pub(super) fn kernels(&self) -> &[Kernel] {
+        if self.kernel.is_empty() {
+            &Kernel::ALL
+        } else {
+            &self.kernel
+        }
+    }
+
+    /// How long a boot and its run may take.
+    pub(super) fn deadline(&self) -> Duration {
+        Duration::from_secs(self.timeout.unwrap_or(900))
+    }
+
+    /// The files of `--copy` with their names in the virtual machine.
+    ///
+    /// # Errors
+    /// When one is no file.
+    pub(super) fn copies(&self) -> Result<Vec<(String, PathBuf)>> {
+        self.copy.iter().map(|path| named(path)).collect()
+    }
+
+    /// Which of `labs` run on which kernel.
+    ///
+    /// # Errors
+    /// When none does.
+    pub(super) fn plan<'a>(&self, labs: &'a [Lab]) -> Result<Plan<'a>> {
+        let ci = !self.all && self.kernel.is_empty() && self.filter.is_none();
+        let mut plan = if ci {
+            plan::for_ci(labs)
+        } else {
+            plan::everything(labs, self.kernels())
+        };
+        if let Some(filter) = &self.filter {
+            plan.values_mut()
+                .for_each(|labs| labs.retain(|lab| lab.name.contains(filter)));
+        }
+        plan.retain(|_, labs| !labs.is_empty());
+        if plan.is_empty() {
+            return Err(Stop::usage("no lab is for these kernels and has such a name").into());
+        }
+        Ok(plan)
+    }
+}
+
+fn named(path: &Path) -> Result<(String, PathBuf)> {
+    if !path.is_file() {
+        return Err(Stop::usage(format!("--copy {}: no such file", path.display())).into());
+    }
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.with_context(|| format!("--copy {}: the name is not UTF-8", path.display()))?;
+    Ok((name.to_owned(), path.to_path_buf()))
+}

@@ -1,0 +1,116 @@
+//! Boots on this machine: kernel, image, emulator and what came of it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::args::VmArgs;
+use super::console::Verdict;
+use super::guest::{self, Job};
+use super::kernels::{self, Kernel};
+use super::labs::{Lab, Results};
+use super::programs::Programs;
+use super::qemu;
+use super::report::KernelRun;
+use super::store::Store;
+use crate::setup::{self, Mode, Need};
+use crate::tools::Group;
+use crate::workspace::Workspace;
+
+/// What is the same for every boot.
+pub(super) struct Host {
+    store: Store,
+    programs: Programs,
+    deadline: Duration,
+    mode: Mode,
+}
+
+/// A boot that is over.
+pub(super) struct Ended {
+    /// The kernel's release, as `uname -r` says it.
+    pub(super) release: String,
+    /// How it ended.
+    pub(super) verdict: Verdict,
+    /// From packing the image to switching off.
+    pub(super) took: Duration,
+}
+
+impl Host {
+    /// Everything but the kernels, which are fetched when they are first booted.
+    ///
+    /// # Errors
+    /// When a tool is missing and cannot, or is not to, be installed.
+    pub(super) fn prepare(space: &Workspace, args: &VmArgs, mode: Mode) -> Result<Self> {
+        setup::ensure(
+            space,
+            &[Need::Tools(Group::Lab), Need::Tools(Group::Vm)],
+            mode,
+        )?;
+        Ok(Self {
+            store: Store::open(space)?,
+            programs: Programs::of(space),
+            deadline: args.deadline(),
+            mode,
+        })
+    }
+
+    /// Runs `job` on `kernel`, giving each line that it prints to `see`.
+    ///
+    /// # Errors
+    /// When the kernel or the emulator cannot be had; how the run went is in the result.
+    pub(super) fn boot(&self, kernel: Kernel, job: &Job, see: impl FnMut(&str)) -> Result<Ended> {
+        let unpacked = kernels::ensure(kernel, &self.store, &self.programs, self.mode)?;
+        println!("== kernel {} ({})", kernel.name(), unpacked.release);
+        let start = Instant::now();
+        let dir = self.store.run(kernel.name())?;
+        let (image, log) = (dir.join("initramfs.cpio"), dir.join("console.log"));
+        guest::image(job, &unpacked, &self.programs)?.write(&image)?;
+        let boot = qemu::Boot {
+            vmlinuz: &unpacked.vmlinuz,
+            image: &image,
+            nonce: &job.nonce,
+            log: &log,
+            deadline: self.deadline,
+        };
+        let verdict = boot.run(&self.programs, see)?;
+        Ok(Ended {
+            release: unpacked.release,
+            verdict,
+            took: start.elapsed(),
+        })
+    }
+
+    /// Runs `job`, which runs the `chosen` labs, with its output on the screen.
+    ///
+    /// # Errors
+    /// As [`Host::boot`]; failed labs are in the result.
+    pub(super) fn labs(&self, kernel: Kernel, chosen: &[&Lab], job: &Job) -> Result<KernelRun> {
+        let mut results = Results::expecting(chosen);
+        let ended = self.boot(kernel, job, |line| {
+            println!("{line}");
+            results.line(line);
+        })?;
+        let succeeded = ended.verdict == Verdict::Ended(0);
+        if !succeeded {
+            println!("== {}: {}", ended.release, describe(&ended.verdict));
+        }
+        let counts = results.counts(succeeded);
+        Ok(KernelRun {
+            release: ended.release,
+            results,
+            counts,
+            took: ended.took,
+        })
+    }
+}
+
+/// `verdict` in words.
+pub(super) fn describe(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Ended(status) => format!("exit status {status}"),
+        Verdict::Broken { reason, tail } => format!(
+            "{reason}; the console's last lines:\n  {}",
+            tail.join("\n  ")
+        ),
+    }
+}

@@ -1,0 +1,155 @@
+//! `cargo xtask vm-test`: the labs, or any command, on other kernels in a virtual machine.
+//!
+//! Kernels are Debian's, fetched by a private apt ([`packages`], [`kernels`]) and kept below `target/vm` ([`store`]).
+//! A machine's whole file system is one archive in its memory ([`guest`], [`image`]); it boots in seconds, runs one
+//! script and switches itself off ([`qemu`], [`console`]).
+
+mod args;
+mod console;
+mod guest;
+mod host;
+mod image;
+mod kernels;
+mod labs;
+mod libraries;
+mod modules;
+mod packages;
+mod plan;
+mod programs;
+mod qemu;
+mod report;
+mod store;
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+
+pub(crate) use args::VmArgs;
+use console::Verdict;
+use guest::Job;
+use host::Host;
+
+use crate::build::{self, Profile};
+use crate::process;
+use crate::setup::{self, Mode, Need};
+use crate::stop::Stop;
+use crate::test::Counts;
+use crate::workspace::Workspace;
+
+/// `cargo xtask vm-test`.
+///
+/// # Errors
+/// When something cannot be had or built, or anything that ran has failed.
+pub(crate) fn command(space: &Workspace, args: &VmArgs, mode: Mode) -> Result<()> {
+    if let Some(script) = &args.shell {
+        return shell(space, args, mode, script);
+    }
+    let counts = run(space, args, mode)?;
+    println!(
+        "\n{} passed, {} failed, {} skipped",
+        counts.passed, counts.failed, counts.ignored
+    );
+    if counts.failed > 0 {
+        return Err(Stop::failed("labs failed on other kernels").into());
+    }
+    Ok(())
+}
+
+/// Boots the kernels, runs the labs there, and returns how many held; failures are in the counts.
+///
+/// # Errors
+/// When a kernel, a tool or the programs cannot be had or built.
+pub(crate) fn run(space: &Workspace, args: &VmArgs, mode: Mode) -> Result<Counts> {
+    let copies = args.copies()?;
+    let host = Host::prepare(space, args, mode)?;
+    setup::ensure(space, &[Need::Toolchain], mode)?;
+    let srctrace = build::all(space, Profile::Release)?;
+    let lab_program = build_labs(space)?;
+    let table = process::output(
+        process::command(&lab_program).arg("--json"),
+        "asking for the table of labs",
+    )?;
+    let labs = labs::parse_table(&table)?;
+    let mut programs = vec![
+        ("srctrace".to_owned(), srctrace),
+        ("labs".to_owned(), lab_program),
+    ];
+    programs.extend(copies);
+    let mut runs = Vec::new();
+    for (kernel, chosen) in args.plan(&labs)? {
+        let script = labs::script(kernel, &labs, &chosen);
+        runs.push(host.labs(
+            kernel,
+            &chosen,
+            &Job {
+                script,
+                programs: programs.clone(),
+                nonce: nonce(),
+            },
+        )?);
+    }
+    print!("{}", report::summary(&runs));
+    if args.all {
+        let document = space.root().join("docs/kernels.md");
+        report::write(&document, &report::table(&labs, &runs))?;
+        println!("wrote {}", space.relative(&document));
+    }
+    let mut counts = Counts::default();
+    runs.iter().for_each(|run| counts.add(run.counts));
+    Ok(counts)
+}
+
+fn build_labs(space: &Workspace) -> Result<PathBuf> {
+    let mut cargo = process::cargo(space);
+    cargo.args([
+        "build",
+        "--quiet",
+        "--package",
+        "srctrace-tests",
+        "--bin",
+        "labs",
+    ]);
+    process::run(&mut cargo, "building the labs")?;
+    Ok(space.target().join("debug/labs"))
+}
+
+/// Runs one script on each kernel with its output on the screen.
+fn shell(space: &Workspace, args: &VmArgs, mode: Mode, script: &str) -> Result<()> {
+    let programs = args.copies()?;
+    let host = Host::prepare(space, args, mode)?;
+    let job = Job {
+        script: script.to_owned(),
+        programs,
+        nonce: nonce(),
+    };
+    let mut failed = Vec::new();
+    for &kernel in args.kernels() {
+        let ended = host.boot(kernel, &job, |line| println!("{line}"))?;
+        println!(
+            "== {}: {} ({:.1} s)\n",
+            ended.release,
+            host::describe(&ended.verdict),
+            ended.took.as_secs_f64()
+        );
+        if ended.verdict != Verdict::Ended(0) {
+            failed.push(kernel.name());
+        }
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Stop::failed(format!(
+        "the command failed on kernel {}",
+        failed.join(", ")
+    ))
+    .into())
+}
+
+/// A mark that differs from run to run.
+fn nonce() -> String {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    format!("--vm-{:x}-{:x}--", std::process::id(), now.as_nanos())
+}

@@ -1,0 +1,150 @@
+//! Which lab runs on which kernel.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::kernels::Kernel;
+use super::labs::Lab;
+
+/// The labs of each kernel, in the order of the table.
+pub(crate) type Plan<'a> = BTreeMap<Kernel, Vec<&'a Lab>>;
+
+/// Every lab on every one of `kernels` that it declares.
+pub(crate) fn everything<'a>(labs: &'a [Lab], kernels: &[Kernel]) -> Plan<'a> {
+    let of = |kernel: Kernel| {
+        labs.iter()
+            .filter(|lab| lab.kernels.contains(&kernel))
+            .collect()
+    };
+    kernels.iter().map(|&kernel| (kernel, of(kernel))).collect()
+}
+
+/// What CI runs: on each kernel, labs that together exercise every tap, layout and rule store that any lab exercises
+/// there; and each scenario row on at least one kernel. A lab that does not say what it exercises is run everywhere.
+pub(crate) fn for_ci(labs: &[Lab]) -> Plan<'_> {
+    let mut chosen: BTreeMap<Kernel, BTreeSet<usize>> = Kernel::ALL
+        .into_iter()
+        .map(|kernel| (kernel, covering(labs, kernel)))
+        .collect();
+    let mut shown: BTreeSet<&str> = chosen
+        .values()
+        .flatten()
+        .flat_map(|&at| rows(&labs[at]))
+        .collect();
+    for (at, lab) in labs.iter().enumerate() {
+        if rows(lab).all(|row| shown.contains(row)) {
+            continue;
+        }
+        // The kernel with the least to do keeps the whole run short.
+        let least = lab.kernels.iter().min_by_key(|kernel| chosen[kernel].len());
+        if let Some(list) = least.and_then(|kernel| chosen.get_mut(kernel)) {
+            list.insert(at);
+            shown.extend(rows(lab));
+        }
+    }
+    chosen
+        .into_iter()
+        .map(|(kernel, list)| (kernel, list.into_iter().map(|at| &labs[at]).collect()))
+        .collect()
+}
+
+fn rows(lab: &Lab) -> impl Iterator<Item = &str> {
+    lab.rows.iter().map(String::as_str)
+}
+
+/// Labs that together cover all that labs of `kernel` cover: always the one that adds most.
+fn covering(labs: &[Lab], kernel: Kernel) -> BTreeSet<usize> {
+    let here = || {
+        labs.iter()
+            .enumerate()
+            .filter(|(_, lab)| lab.kernels.contains(&kernel))
+    };
+    let mut chosen: BTreeSet<usize> = here()
+        .filter(|(_, lab)| lab.covers.is_none())
+        .map(|(at, _)| at)
+        .collect();
+    let mut open: BTreeSet<&str> = here().flat_map(|(_, lab)| covers(lab)).collect();
+    while !open.is_empty() {
+        let adds = |lab: &Lab| covers(lab).filter(|what| open.contains(what)).count();
+        // `max_by_key` would take the last of equals.
+        let Some((at, lab)) = here().rev().max_by_key(|(_, lab)| adds(lab)) else {
+            break;
+        };
+        chosen.insert(at);
+        covers(lab).for_each(|what| {
+            open.remove(what);
+        });
+    }
+    chosen
+}
+
+fn covers(lab: &Lab) -> impl Iterator<Item = &str> {
+    lab.covers.iter().flatten().map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lab(name: &str, rows: &str, kernels: &[Kernel], covers: Option<&str>) -> Lab {
+        let words = |text: &str| {
+            text.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        Lab {
+            name: name.to_owned(),
+            rows: words(rows),
+            kernels: kernels.to_vec(),
+            covers: covers.map(words),
+            ..Lab::default()
+        }
+    }
+
+    fn names(plan: &Plan<'_>) -> Vec<(&'static str, String)> {
+        let list = |labs: &Vec<&Lab>| {
+            labs.iter()
+                .map(|lab| lab.name.as_str())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        plan.iter()
+            .map(|(kernel, labs)| (kernel.name(), list(labs)))
+            .collect()
+    }
+
+    #[test]
+    fn ci_covers_each_kernel_and_each_row_once() {
+        let all = &Kernel::ALL;
+        let new = &[Kernel::V6_12, Kernel::V7];
+        let labs = [
+            lab("one", "A1", all, Some("raw legacy")),
+            lab("two", "A2", all, Some("raw")),
+            lab("three", "A1 A3", all, Some("raw legacy nft")),
+            lab("four", "A3", new, Some("tcx")),
+            lab("five", "A5", new, Some("tcx raw")),
+            lab("old", "A2", &[Kernel::V5_10], None),
+            lab("native", "B1", &[], None),
+        ];
+        assert_eq!(
+            names(&for_ci(&labs)),
+            [
+                ("5.10", "three old".to_owned()),
+                ("6.1", "three".to_owned()),
+                ("6.12", "three four five".to_owned()),
+                ("7", "three four".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn everything_is_what_the_labs_declare() {
+        let labs = [
+            lab("a", "", &[Kernel::V6_1], Some("")),
+            lab("b", "", &Kernel::ALL, None),
+        ];
+        assert_eq!(
+            names(&everything(&labs, &[Kernel::V6_1, Kernel::V7])),
+            [("6.1", "a b".to_owned()), ("7", "b".to_owned())]
+        );
+    }
+}
