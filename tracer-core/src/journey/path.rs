@@ -152,6 +152,8 @@ impl Hop {
     }
 
     fn again(&mut self, event: &Event) -> Sighted {
+        // Only the tracepoint can tell.
+        self.local |= event.local && self.place.dir == Dir::Egress;
         let copy = self.is_copy(event);
         let same = self.is_print_of(event);
         self.count(event.packets, event.bytes);
