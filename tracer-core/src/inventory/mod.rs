@@ -95,6 +95,18 @@ impl Inventory {
         self.link(netns, ifindex)?.peer
     }
 
+    /// The pod whose address this is, if it is exactly one's.
+    #[must_use]
+    pub fn pod_with(&self, addr: IpAddr) -> Option<NetnsId> {
+        let mut pods = self
+            .namespaces
+            .keys()
+            .copied()
+            .filter(|ns| self.owns(*ns, addr) && self.role(*ns) == Role::Pod);
+        let pod = pods.next()?;
+        pods.next().is_none().then_some(pod)
+    }
+
     /// A namespace's name, `None` where nothing is known of it.
     #[must_use]
     pub fn name(&self, netns: NetnsId) -> Option<&str> {

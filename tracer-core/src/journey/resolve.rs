@@ -16,8 +16,8 @@ use std::net::IpAddr;
 pub(super) enum Found {
     /// A packet of a flow.
     Flow(FlowRef, Direction),
-    /// An ICMP error about a flow.
-    Error(FlowRef),
+    /// An ICMP error about a packet of a flow; its direction, where the quote told it.
+    Error(FlowRef, Option<Direction>),
     /// One of two flows, and it cannot be told which.
     Rivals([FlowRef; 2]),
     /// The first packet of a flow; `doubted` fit as well.
@@ -62,11 +62,11 @@ impl Correlator {
     pub(super) fn resolve(&self, event: &Event, place: Place, inventory: &Inventory) -> Found {
         if let Some(quoted) = event.quoted {
             return match self.bindings.find(place.netns, 0, quoted) {
-                Lookup::One(at, _) => Found::Error(at),
+                Lookup::One(at, dir) => Found::Error(at, Some(dir)),
                 Lookup::Two(a, b) => Found::Rivals([a, b]),
                 Lookup::Nothing => self
                     .by_skb(event, place, inventory)
-                    .map_or(Found::Nothing, |note| Found::Error(note.flow)),
+                    .map_or(Found::Nothing, |note| Found::Error(note.flow, None)),
             };
         }
         if event.print.fragment == Fragment::Later {
