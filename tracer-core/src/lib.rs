@@ -1,11 +1,18 @@
 //! The pure part of srctrace: bytes and values in, values out.
 //!
 //! No sockets, files, clocks or threads live here; time is an argument. Data flows one way:
-//! [`event`] → [`journey`] → [`attribute`] → [`verdict`] → [`report`].
+//! [`event`] → [`journey`] → [`attribute`] → [`verdict`] → [`report`]; [`trace`] drives it.
 #![forbid(unsafe_code)]
 
+pub mod attribute;
 pub mod btf;
 pub mod event;
+pub mod expect;
+pub mod group;
 pub mod inventory;
+pub mod journey;
 pub mod packet;
 pub mod report;
+pub mod synth;
+pub mod trace;
+pub mod verdict;

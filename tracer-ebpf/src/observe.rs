@@ -56,16 +56,17 @@ fn look(work: &mut Work, tap: u8, skb: u64, dev: u64) -> Option<()> {
     count(counter::MATCHED);
     policy::judge(work);
     if forget(&work.event.reasons) != 0 {
-        tell(work);
+        tell(work, tap);
     }
     None
 }
 
 /// Fills in what only a told packet needs, and tells it.
 #[inline(always)]
-fn tell(work: &mut Work) {
+fn tell(work: &mut Work, tap: u8) {
     conntrack::read(work);
-    if work.event.present & present::LOCAL != 0 {
+    // Only there: tc programs of older kernels may not ask for the running task.
+    if tap == tap::TRANSMIT && work.event.present & present::LOCAL != 0 {
         origin::read(work);
     }
     hash_payload(work);

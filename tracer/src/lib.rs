@@ -3,4 +3,6 @@
 pub mod cli;
 pub mod kernel;
 pub mod render;
+pub mod run;
 pub mod sink;
+pub mod system;

@@ -2,6 +2,7 @@
 //!
 //! Exit status: 0 done, 1 something failed or is missing, 2 wrong usage, 3 cannot be done on this machine.
 
+mod bench;
 mod build;
 mod demo;
 mod host;
@@ -53,7 +54,7 @@ enum Task {
     /// Boot other kernels and run the labs there
     VmTest(vm::VmArgs),
     /// Measure cost and capacity
-    Bench,
+    Bench(bench::BenchArgs),
     /// Build a static release archive
     Dist,
 }
@@ -99,7 +100,7 @@ fn run(cli: &Cli) -> Result<()> {
         Task::Ci => test::run(&space, &test::TestArgs::default(), mode, test::Strictness::Ci),
         Task::Tidy => tidy::run(&space),
         Task::VmTest(args) => vm::command(&space, args, mode),
-        Task::Bench => Err(Stop::failed("`bench` is not part of this checkout yet").into()),
+        Task::Bench(args) => bench::run(&space, args, mode),
         Task::Dist => Err(Stop::failed(
             "`dist` is not part of this checkout yet; `cargo xtask build` gives a dynamically linked target/release/srctrace",
         )

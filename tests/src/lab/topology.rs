@@ -1,12 +1,17 @@
 //! The description of a lab's network, and bringing it up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::{Lab, netns};
+
+/// How long links may take to come up; a bond or bridge takes a second or two.
+const SETTLING: Duration = Duration::from_secs(10);
 
 /// One end of a veth pair: the lab's short name of the namespace, and the interface's name there.
 pub type End<'a> = (&'a str, &'a str);
@@ -23,6 +28,8 @@ pub struct Topology {
 
 #[derive(Debug, Default)]
 struct Space {
+    /// Interfaces with an address, besides `lo`.
+    addressed: BTreeSet<String>,
     sysctls: Vec<(String, String)>,
     script: String,
 }
@@ -65,6 +72,9 @@ impl Topology {
 
     /// An address with its prefix length, IPv4 or IPv6.
     pub fn addr(&mut self, ns: &str, ifname: &str, addr: &str) -> &mut Self {
+        if ifname != "lo" {
+            self.space(ns).addressed.insert(ifname.to_owned());
+        }
         let nodad = if addr.contains(':') { " nodad" } else { "" };
         self.ip(ns, &format!("addr add {addr} dev {ifname}{nodad}"))
     }
@@ -114,6 +124,10 @@ impl Topology {
             netns::enter(&self.full(ns), || netns::ip_batch(&script))?
                 .with_context(|| format!("set up {ns}"))?;
         }
+        for (ns, space) in &self.spaces {
+            netns::enter(&self.full(ns), || space.settle())?
+                .with_context(|| format!("wait for the links of {ns}"))?;
+        }
         Ok(lab)
     }
 
@@ -127,6 +141,26 @@ impl Topology {
 }
 
 impl Space {
+    /// Waits until the kernel has noticed that all links are up, which it does a little after both ends are: then it gives
+    /// them link-local addresses and takes "linkdown" from their routes.
+    fn settle(&self) -> Result<()> {
+        let end = Instant::now() + SETTLING;
+        loop {
+            let table = fs::read_to_string("/proc/thread-self/net/if_inet6")
+                .context("list IPv6 addresses")?;
+            let late: Vec<&String> = self
+                .addressed
+                .iter()
+                .filter(|ifname| !has_link_local(&table, ifname))
+                .collect();
+            if late.is_empty() {
+                return Ok(());
+            }
+            ensure!(Instant::now() < end, "not up after {SETTLING:?}: {late:?}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Writes the sysctls of the calling thread's namespace.
     fn write_sysctls(&self) -> Result<()> {
         let everywhere = [
@@ -143,6 +177,13 @@ impl Space {
         }
         Ok(())
     }
+}
+
+/// Whether the kernel has given the interface its link-local address, by a table like /proc/net/if_inet6.
+fn has_link_local(table: &str, ifname: &str) -> bool {
+    table
+        .lines()
+        .any(|line| line.starts_with("fe80") && line.split_whitespace().last() == Some(ifname))
 }
 
 /// Writes one sysctl below /proc/sys/net in the calling thread's namespace.

@@ -1,13 +1,16 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
 mod contract;
+mod expectations;
 mod ground;
+mod hostile;
 mod job;
 mod links;
 mod options;
 mod protocols;
 mod reply;
 mod service;
+mod shapes;
 mod steps;
 
 use anyhow::Result;
@@ -123,11 +126,14 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
     [
         ground::CASES,
         contract::CASES,
+        expectations::CASES,
+        hostile::CASES,
         job::CASES,
         links::CASES,
         options::CASES,
         protocols::CASES,
         service::CASES,
+        shapes::CASES,
         reply::CASES,
     ]
     .into_iter()

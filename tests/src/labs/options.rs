@@ -1,142 +1,33 @@
 //! The command line: expectations and their exit status, limits, filters, and every kind of wrong input.
 
-use anyhow::{Context as _, Result, bail, ensure};
-use serde_json::{Value, json};
+use anyhow::{Context as _, Result, ensure};
 
 use super::steps::{MASQUERADED, answered, hold, masquerade, same, watch};
 use super::{Case, Kernel, NATIVE};
 use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, RouteBack};
-use crate::trace::{Report, Srctrace};
+use crate::trace::{Output, Report, Srctrace};
 use crate::traffic::{Behaviour, StreamCall, StreamServer, UdpCall, UdpServer};
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("a12_probe_holds", &["A12"], probe_holds),
-    Case::new("a12_probe_violated", &["A12"], probe_violated),
-    Case::new("a12_probe_without_answer", &["A12"], probe_without_answer),
-    Case::new("expectations_on_real_traffic", &["A12"], expectations),
     Case::new("filters_let_through_what_they_say", &[], filters),
     Case::new("limits_end_the_trace", &[], limits),
     Case::new("tap_tracepoint_only", &["A1", "E6"], || tap("tracepoint")),
     Case::new("tap_tcx_only", &["A1"], || tap("tcx")).on(WITH_TCX),
+    Case::new("closed_pipe_is_a_quiet_end", &[], closed_pipe),
+    Case::new("full_disk_is_said", &[], full_disk),
     Case::new("wrong_input_is_one_line", &[], wrong_input).on(NATIVE),
 ];
 
 const WITH_TCX: &[Kernel] = &[Kernel::Native, Kernel::V6_12, Kernel::V7];
 
 /// A masquerading node with a TCP server behind it, and an exempt one.
-fn lab_with_servers(name: &str) -> Result<(Lab, [StreamServer; 2])> {
+pub(super) fn lab_with_servers(name: &str) -> Result<(Lab, [StreamServer; 2])> {
     let lab = cast::two_pods(name, RouteBack::Known).up()?;
     masquerade(&lab, &["10.30.0.0/16"])?;
     let peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let exempt = StreamServer::start(&lab, "peer", "10.30.0.10:443", Behaviour::Answer)?;
     Ok((lab, [peer, exempt]))
-}
-
-/// The one-minute check after an upgrade, run to its end.
-fn probe(lab: &Lab, dest: &str, expect: &[&str]) -> Result<Report> {
-    let pod = lab.netns("pod");
-    let mut args = vec![dest, "--from", &pod, "--probe", "tcp"];
-    args.extend(expect);
-    Srctrace::new(lab, &args).run_to_end()
-}
-
-fn expectation(report: &Report) -> Result<Value> {
-    let expect = report.summary()?["expect"].clone();
-    match expect.as_array().map(Vec::as_slice) {
-        Some([one]) => Ok(one.clone()),
-        _ => bail!("one expectation was given, and the summary has {expect}"),
-    }
-}
-
-fn probe_holds() -> Result<()> {
-    let (lab, [peer, _exempt]) = lab_with_servers("probe")?;
-    let report = probe(&lab, "10.20.30.40:443", &["--expect-source", "node"])?;
-    same("exit status", report.status, Some(0)).context(report.stderr.clone())?;
-    let should =
-        json!({"expect": "source=node", "held": true, "flows": 1, "skipped": 0, "violations": 0});
-    same("the expectation", expectation(&report)?, should)?;
-    let seen: Vec<String> = peer
-        .seen()
-        .iter()
-        .map(|addr| addr.ip().to_string())
-        .collect();
-    same("whom the far side saw", seen, vec![cast::NODE.to_owned()])?;
-    let flow = report.only_flow()?;
-    same(
-        "source on the wire",
-        &flow["verdict"]["source_on_wire"],
-        &cast::NODE.into(),
-    )?;
-    same(
-        "where it began",
-        &flow["origin"]["netns_name"],
-        &lab.netns("pod").into(),
-    )
-}
-
-fn probe_violated() -> Result<()> {
-    let (lab, [_peer, exempt]) = lab_with_servers("violated")?;
-    let report = probe(&lab, "10.30.0.10:443", &["--expect-source", "node"])?;
-    same("exit status", report.status, Some(1)).context(report.stderr.clone())?;
-    let should =
-        json!({"expect": "source=node", "held": false, "flows": 1, "skipped": 0, "violations": 1});
-    same("the expectation", expectation(&report)?, should)?;
-    same("connections", exempt.seen().len(), 1)?;
-    let kept = probe(&lab, "10.30.0.10:443", &["--expect-source", "preserved"])?;
-    same("exit status when it should be kept", kept.status, Some(0))
-}
-
-fn probe_without_answer() -> Result<()> {
-    let lab = cast::one_pod("unanswered", RouteBack::Missing).up()?;
-    let report = probe(&lab, "10.20.30.40:443", &["--expect-reply"])?;
-    same("exit status", report.status, Some(1)).context(report.stderr.clone())?;
-    same(
-        "delivery",
-        &report.only_flow()?["delivery"]["code"],
-        &"no-reply".into(),
-    )
-}
-
-fn expectations() -> Result<()> {
-    let (lab, _servers) = lab_with_servers("expect")?;
-    let ask = |expect: &[&str]| -> Result<Option<i32>> {
-        let mut args = vec!["--dest", PEER];
-        args.extend(expect);
-        let trace = Srctrace::new(&lab, &args).start()?;
-        let outcome = StreamCall::new("pod", "10.20.30.40:443", 0).run(&lab)?;
-        ensure!(
-            outcome.seen().is_some(),
-            "the request was not answered: {outcome:?}"
-        );
-        trace.wait_flows(1)?;
-        Ok(trace.stop()?.status)
-    };
-    same(
-        "node",
-        ask(&["--expect-source", "node", "--expect-reply"])?,
-        Some(0),
-    )?;
-    same(
-        "its address",
-        ask(&["--expect-source", cast::NODE])?,
-        Some(0),
-    )?;
-    same(
-        "its prefix",
-        ask(&["--expect-source", "10.100.0.0/24"])?,
-        Some(0),
-    )?;
-    same(
-        "another prefix",
-        ask(&["--expect-source", "10.12.0.0/16"])?,
-        Some(1),
-    )?;
-    same(
-        "preserved",
-        ask(&["--expect-source", "preserved"])?,
-        Some(1),
-    )
 }
 
 /// Six kinds of flows go by; each filter shows exactly its own.
@@ -235,6 +126,42 @@ fn tap(tap: &str) -> Result<()> {
         &[MASQUERADED],
         &[],
     )
+}
+
+/// One request while the output goes to `output`; srctrace must then end by itself.
+fn ends_by_itself(name: &str, output: Output) -> Result<Report> {
+    let (lab, _servers) = lab_with_servers(name)?;
+    let trace = Srctrace::new(&lab, &["--dest", PEER])
+        .output(output)
+        .start()?;
+    let outcome = StreamCall::new("pod", "10.20.30.40:443", 43_210).run(&lab)?;
+    same(
+        "what the far side saw",
+        outcome,
+        answered("10.100.0.5:43210")?,
+    )?;
+    trace.finish()
+}
+
+fn closed_pipe() -> Result<()> {
+    let report = ends_by_itself("pipe", Output::ClosedPipe)?;
+    same("exit status", report.status, Some(0)).context(report.stderr.clone())?;
+    let complains = ["roken pipe", "panicked"]
+        .iter()
+        .any(|word| report.stderr.contains(word));
+    ensure!(!complains, "it complains: {}", report.stderr);
+    Ok(())
+}
+
+fn full_disk() -> Result<()> {
+    let report = ends_by_itself("full", Output::Full)?;
+    same("exit status", report.status, Some(6)).context(report.stderr.clone())?;
+    ensure!(
+        report.stderr.contains("No space left"),
+        "the reason is missing: {}",
+        report.stderr
+    );
+    Ok(())
 }
 
 /// Each is refused with status 2 and one line that names the wrong word, before anything is attached.

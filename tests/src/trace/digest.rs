@@ -101,3 +101,32 @@ fn text(value: &Value) -> String {
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_claim_is_in_the_digest() {
+        let flow = json!({
+            "flow": {"proto": "tcp", "src": "fd12::4", "sport": 1, "dst": "fd50::20", "dport": 443},
+            "origin": {"kind": "pod", "netns": 5, "netns_name": "pod"},
+            "count": 3,
+            "rewrites": [{"direction": "request", "field": "src", "from": {"addr": "fd12::4", "port": 1},
+                "to": {"addr": "fd10::5", "port": 2}, "where": "node", "hook": null, "agent": "tc-bpf",
+                "evidence": "between"}],
+            "drops": [{"reason": "NETFILTER_DROP"}],
+            "delivery": {"code": "dropped"},
+            "findings": [{"code": "events-lost"}],
+            "verdict": {"source": "source-rewritten", "source_on_wire": "fd10::5", "complete": false},
+        });
+        let text = "tcp [fd12::4]:1 > [fd50::20]:443 from pod pod x3\n\
+                    request src [fd12::4]:1 > [fd10::5]:2 at node, null, tc-bpf, by between\n\
+                    dropped: NETFILTER_DROP\n\
+                    source-rewritten, on the wire fd10::5, dropped ?";
+        assert_eq!(digest(&flow, &Names::of(&[])), text);
+        assert_eq!(findings(&flow), ["events-lost"]);
+    }
+}

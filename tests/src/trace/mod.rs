@@ -1,5 +1,6 @@
 //! Running the real `srctrace` in a lab's node and holding what it reports against what a lab expects.
 
+mod command;
 pub mod digest;
 pub mod expect;
 mod footprint;
@@ -8,8 +9,9 @@ pub mod normal;
 mod process;
 mod report;
 
+pub use command::{Output, Srctrace, binary};
 pub use expect::Expected;
 pub use footprint::{Footprint, state};
 pub use normal::Names;
-pub use process::{DEADLINE, Srctrace, Trace, binary};
+pub use process::{DEADLINE, Trace};
 pub use report::Report;

@@ -104,3 +104,28 @@ fn sorted(fields: Map<String, Value>, names: &Names) -> Map<String, Value> {
         .map(|(key, value)| (key.clone(), normal(&key, value, names)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_moves_is_replaced() {
+        let names = Names {
+            replacements: vec![
+                ("x-pod2".into(), "pod2".into()),
+                ("77".into(), "<netns of pod>".into()),
+            ],
+        };
+        let flow = json!({
+            "id": "abc", "t_us": 4, "netns": 77, "netns_name": "x-pod2", "sport": 77, "process": null, "pid": 3,
+            "packets": {"request": 5, "reply": 0}, "direction": "request", "verdict": {"text": "from x-pod2"},
+        });
+        let should = json!({
+            "id": "<id>", "t_us": "<t_us>", "netns": "<netns of pod>", "netns_name": "pod2", "sport": 77,
+            "process": null, "pid": "<pid>", "packets": {"request": "<n>", "reply": 0}, "direction": "request",
+            "verdict": {"text": "from pod2"},
+        });
+        assert_eq!(normal("", flow, &names), should);
+    }
+}

@@ -1,7 +1,9 @@
 //! Real traffic from inside a lab's namespaces. Servers say which source they saw, so a test can hold a report against
 //! the far side's truth.
 
+mod frames;
 mod icmp;
+mod option;
 mod stream;
 mod stream_server;
 mod udp;
@@ -9,7 +11,9 @@ mod udp;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
+pub use frames::send_frames;
 pub use icmp::ping;
+pub use option::SocketOption;
 pub use stream::{Stream, StreamCall, StreamKind};
 pub use stream_server::{Behaviour, StreamServer};
 pub use udp::{UdpCall, UdpServer};

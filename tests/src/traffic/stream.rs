@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{Outcome, parse_answer};
+use super::{Outcome, SocketOption, parse_answer};
 use crate::lab::Lab;
 
 /// How long a client waits unless told otherwise: far longer than any answer takes on one machine.
@@ -44,6 +44,7 @@ pub struct StreamCall {
     to: SocketAddr,
     payload: Vec<u8>,
     patience: Duration,
+    options: Vec<SocketOption>,
 }
 
 impl StreamCall {
@@ -60,6 +61,7 @@ impl StreamCall {
             to: to.parse().expect("an address with a port"),
             payload: b"hello".to_vec(),
             patience: PATIENCE,
+            options: Vec::new(),
         }
     }
 
@@ -74,6 +76,13 @@ impl StreamCall {
     #[must_use]
     pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
         self.payload = payload.into();
+        self
+    }
+
+    /// With a socket option.
+    #[must_use]
+    pub fn option(mut self, option: SocketOption) -> Self {
+        self.options.push(option);
         self
     }
 
@@ -115,6 +124,9 @@ impl StreamCall {
     fn connect(&self) -> io::Result<Socket> {
         let socket = self.kind.socket(&self.to)?;
         socket.set_reuse_address(true)?;
+        for option in &self.options {
+            option.set(&socket)?;
+        }
         let any: IpAddr = if self.to.is_ipv4() {
             Ipv4Addr::UNSPECIFIED.into()
         } else {

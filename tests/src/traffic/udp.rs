@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::{Outcome, answer, parse_answer};
+use super::{Outcome, SocketOption, answer, parse_answer};
 use crate::lab::Lab;
 
 /// How often a waiting server looks whether it should stop.
@@ -70,6 +70,8 @@ pub struct UdpCall {
     to: SocketAddr,
     payload: Vec<u8>,
     patience: Duration,
+    answers: usize,
+    options: Vec<SocketOption>,
 }
 
 impl UdpCall {
@@ -85,6 +87,8 @@ impl UdpCall {
             to: to.parse().expect("an address with a port"),
             payload: b"hello".to_vec(),
             patience: Duration::from_secs(5),
+            answers: 1,
+            options: Vec::new(),
         }
     }
 
@@ -92,6 +96,20 @@ impl UdpCall {
     #[must_use]
     pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
         self.payload = payload.into();
+        self
+    }
+
+    /// With a socket option.
+    #[must_use]
+    pub fn option(mut self, option: SocketOption) -> Self {
+        self.options.push(option);
+        self
+    }
+
+    /// Waiting for so many answers; the last one counts.
+    #[must_use]
+    pub fn answers(mut self, answers: usize) -> Self {
+        self.answers = answers;
         self
     }
 
@@ -128,10 +146,17 @@ impl UdpCall {
         };
         let socket = UdpSocket::bind(SocketAddr::new(any, self.sport))?;
         socket.set_read_timeout(Some(self.patience))?;
+        for option in &self.options {
+            option.set(&socket)?;
+        }
         socket.connect(self.to)?;
         socket.send(&self.payload)?;
-        let mut text = [0u8; 256];
-        let read = socket.recv(&mut text)?;
-        Ok(parse_answer(&text[..read]))
+        let mut seen = None;
+        for _ in 0..self.answers {
+            let mut text = [0u8; 256];
+            let read = socket.recv(&mut text)?;
+            seen = parse_answer(&text[..read]);
+        }
+        Ok(seen)
     }
 }

@@ -15,6 +15,7 @@ mod layout_tests;
 mod lookup;
 mod path;
 mod raw;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod types;

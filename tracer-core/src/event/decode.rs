@@ -73,7 +73,7 @@ pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
     })
 }
 
-fn decode_tap(value: u8) -> Result<Tap, DecodeError> {
+pub(super) fn decode_tap(value: u8) -> Result<Tap, DecodeError> {
     match value {
         tap::RECEIVE => Ok(Tap::Receive),
         tap::TRANSMIT => Ok(Tap::Transmit),

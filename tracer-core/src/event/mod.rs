@@ -26,13 +26,36 @@ pub enum Tap {
 }
 
 /// Which way a packet crossed a device, seen from the device's namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dir {
     /// Into the namespace.
     Ingress,
     /// Out of the namespace.
     Egress,
+}
+
+impl Dir {
+    /// The other one: what leaves one end of a pair enters the other.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Ingress => Self::Egress,
+            Self::Egress => Self::Ingress,
+        }
+    }
 }
 
 impl Tap {
@@ -102,6 +125,20 @@ pub struct Tcp {
     pub ack: u32,
     /// Flags, low eight bits.
     pub flags: u8,
+}
+
+impl Icmp {
+    /// The request of an echo, in the protocol that `v6` says.
+    #[must_use]
+    pub fn is_echo_request(self, v6: bool) -> bool {
+        self.kind == if v6 { 128 } else { 8 }
+    }
+
+    /// The reply of an echo.
+    #[must_use]
+    pub fn is_echo_reply(self, v6: bool) -> bool {
+        self.kind == if v6 { 129 } else { 0 }
+    }
 }
 
 impl Tcp {
@@ -223,7 +260,8 @@ pub struct Process {
     pub cgroup: Option<u64>,
 }
 
-/// One sighting of one packet.
+/// One sighting of one packet. Ordered by time, then by the rest of its content: a total order, so
+/// that the order in which events were read does not matter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Event {
     /// CLOCK_MONOTONIC nanoseconds of the host that saw it.
@@ -264,4 +302,36 @@ pub struct Event {
     pub packets: u64,
     /// Bytes of those, from the network header.
     pub bytes: u64,
+}
+
+/// What a tap's counters say of one tuple, read outside of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// The tuple.
+    pub tuple: Tuple,
+    /// The device's namespace; 0 where it was not readable.
+    pub netns: NetnsId,
+    /// The device.
+    pub ifindex: u32,
+    /// Where on the device.
+    pub tap: Tap,
+    /// Wire packets so far.
+    pub packets: u64,
+    /// Bytes of those, from the network header.
+    pub bytes: u64,
+}
+
+impl Counter {
+    /// Reads a key of the flow table with its counters; `None` where it is not filled in.
+    #[must_use]
+    pub fn from_raw(key: &tracer_common::FlowKey, packets: u64, bytes: u64) -> Option<Self> {
+        Some(Self {
+            tuple: Tuple::from_raw(&key.tuple)?,
+            netns: NetnsId(key.netns),
+            ifindex: key.ifindex,
+            tap: decode::decode_tap(key.tap).ok()?,
+            packets,
+            bytes,
+        })
+    }
 }

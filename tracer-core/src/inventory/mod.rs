@@ -17,8 +17,20 @@ pub struct Inventory {
     pub host: String,
     /// The namespace that is "the node".
     pub node: Option<NetnsId>,
-    /// Every namespace that was found.
+    /// Every namespace that was found. Those that vanished stay for a while, so that flows which
+    /// end after their pod can still be named.
     pub namespaces: BTreeMap<NetnsId, Namespace>,
+    /// cgroups (v2) by id, as far as sighted processes live in them.
+    pub cgroups: BTreeMap<u64, Cgroup>,
+}
+
+/// A control group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cgroup {
+    /// Its path below the cgroup file system's root.
+    pub path: String,
+    /// `namespace/name` of the pod it belongs to.
+    pub pod: Option<String>,
 }
 
 /// One network namespace.
@@ -45,6 +57,8 @@ pub struct Link {
     pub kind: String,
     /// The other end of a veth or netkit pair.
     pub peer: Option<(NetnsId, u32)>,
+    /// The device below: of a VLAN, macvlan or tunnel, in the same namespace.
+    pub lower: Option<u32>,
     /// The bridge or bond it belongs to.
     pub master: Option<u32>,
     /// Addresses.
@@ -73,6 +87,12 @@ impl Inventory {
     #[must_use]
     pub fn link(&self, netns: NetnsId, ifindex: u32) -> Option<&Link> {
         self.namespaces.get(&netns)?.links.get(&ifindex)
+    }
+
+    /// The device at the other end of a pair.
+    #[must_use]
+    pub fn peer(&self, netns: NetnsId, ifindex: u32) -> Option<(NetnsId, u32)> {
+        self.link(netns, ifindex)?.peer
     }
 
     /// A namespace's name, `None` where nothing is known of it.

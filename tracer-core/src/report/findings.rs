@@ -1,10 +1,11 @@
 //! Findings: what a person on call should know, each with a code that programs read.
 
 use super::Rule;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One thing that was found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// What it is.
     pub code: Code,
@@ -23,7 +24,9 @@ pub struct Finding {
 }
 
 /// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Good to know.
@@ -35,7 +38,9 @@ pub enum Severity {
 }
 
 /// The codes that this build can report. Each is documented in `docs/verdicts.md`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Code {
     /// The flow was open before the trace (or the rules) began; it keeps its old binding.

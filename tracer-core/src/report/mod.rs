@@ -4,27 +4,34 @@
 //! added; none is renamed or given another meaning without a new [`SCHEMA`] number. Every key is
 //! always present, `null` when unknown or not applicable.
 
+mod delivery;
 mod findings;
 mod flow;
+mod rewrite;
 mod summary;
+mod tuple;
 
 pub use crate::event::Dir;
+pub use delivery::{Delivery, DeliveryCode, Drop, Proxy, ProxyProtocol, RefusedBy};
 pub use findings::{Code, Finding, Severity};
 pub use flow::{
-    AddrPort, ConntrackView, Delivery, DeliveryCode, Drop, End, Flow, Hop, Origin, OriginKind,
-    OriginProcess, Packets, ProtoName, ProtoTuple, Proxy, ProxyProtocol, RefusedBy, Rewrite,
-    RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, RewriteHook, Rule, RuleEvidence,
-    SourceCode, Tc, TupleView, Verdict, Where,
+    ConntrackView, End, Flow, Hop, Origin, OriginKind, OriginProcess, Packets, SourceCode, Verdict,
+};
+pub use rewrite::{
+    AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, RewriteHook,
+    Rule, RuleEvidence, Tc, Where,
 };
 pub use summary::{Capability, Events, ExpectLine, Flows, Group, ObservedBy, Summary, Unavailable};
+pub use tuple::{ProtoName, ProtoTuple, TupleView};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The number of this contract.
 pub const SCHEMA: u32 = 1;
 
 /// One line of NDJSON.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Line {
     /// One flow, or a group of flows that took the same way.

@@ -1,11 +1,12 @@
 //! The `summary` object: the last line of every run.
 
 use super::{DeliveryCode, OriginKind, SourceCode, Where};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// What a run saw in all.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// [`super::SCHEMA`].
     pub schema: u32,
@@ -32,7 +33,7 @@ pub struct Summary {
 }
 
 /// How many of each tap were attached at the most.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ObservedBy {
     /// Raw tracepoints.
     pub tracepoint: u32,
@@ -49,7 +50,7 @@ pub struct ObservedBy {
 }
 
 /// Something that could not be observed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unavailable {
     /// What.
     pub what: String,
@@ -60,7 +61,7 @@ pub struct Unavailable {
 }
 
 /// Flow counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Flows {
     /// Flows sighted.
     pub seen: u64,
@@ -71,7 +72,7 @@ pub struct Flows {
 }
 
 /// Event counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Events {
     /// Events read from the ring.
     pub received: u64,
@@ -80,7 +81,7 @@ pub struct Events {
 }
 
 /// Flows that took the same way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
     /// How many flows.
     pub count: u64,
@@ -113,7 +114,7 @@ impl Group {
 }
 
 /// One expectation and how it went.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExpectLine {
     /// As given: `source=node`, `reply`.
     pub expect: String,
@@ -128,7 +129,7 @@ pub struct ExpectLine {
 }
 
 /// One line of `doctor`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Capability {
     /// What.
     pub what: String,

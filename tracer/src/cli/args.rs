@@ -1,11 +1,12 @@
 //! The options as clap reads them: names, help, and one value parser each.
 
 use super::dest::{DestSpec, parse_dest};
-use super::parse::{self, ExpectSource, FromRef, NetnsRef, PodRef, PortRange};
+use super::parse::{self, FromRef, NetnsRef, PodRef, PortRange};
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
+use tracer_core::expect::Source;
 
 const ABOUT: &str = "Names the hop that rewrote a flow's source address";
 const LONG_ABOUT: &str = "Watches real packets on this node and names the hop that changed a flow's \
@@ -113,7 +114,7 @@ pub(super) enum ProtoArg {
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArgs {
     /// Destinations: 10.20.30.40, 10.20.30.40:443, fd50::20, [fd50::20]:443, 10.20.0.0/16, or a host name
-    #[arg(value_name = "DEST", value_parser = parse_dest, help_heading = "What to trace")]
+    #[arg(value_name = "DEST", value_parser = parse_dest, display_order = 0, help_heading = "What to trace")]
     pub(super) positional: Vec<DestSpec>,
     /// A destination, as DEST (repeatable)
     #[arg(long, value_name = "DEST", value_parser = parse_dest, help_heading = "What to trace")]
@@ -147,7 +148,7 @@ pub(super) struct TraceArgs {
     #[arg(long, value_name = "NAME|PID|PATH", value_parser = parse::netns, help_heading = "Where to look")]
     pub(super) node_netns: Option<NetnsRef>,
     /// Look only at these namespaces [default: all on this machine]
-    #[arg(long, value_name = "NETNS[,…]", value_parser = parse::netns, value_delimiter = ',', help_heading = "Where to look")]
+    #[arg(long, value_name = "NETNS[,NETNS]", value_parser = parse::netns, value_delimiter = ',', help_heading = "Where to look")]
     pub(super) scope: Vec<NetnsRef>,
     /// The name of this machine in reports [default: its host name]
     #[arg(long, value_name = "NAME", value_parser = parse::host, help_heading = "Where to look")]
@@ -178,7 +179,7 @@ pub(super) struct TraceArgs {
 
     /// The source that flows must leave with: preserved, pod, node, an address or a prefix
     #[arg(long, value_name = "SOURCE", value_parser = parse::expect_source, help_heading = "Check")]
-    pub(super) expect_source: Option<ExpectSource>,
+    pub(super) expect_source: Option<Source>,
     /// Flows must be answered
     #[arg(long, help_heading = "Check")]
     pub(super) expect_reply: bool,

@@ -60,7 +60,8 @@ fn part(text: &mut String, word: &str, all: impl Iterator<Item = impl Display>) 
     }
 }
 
-fn dest(spec: &DestSpec) -> String {
+/// `10.20.30.40:443`, as it would be written.
+pub(super) fn dest(spec: &DestSpec) -> String {
     let port = spec.ports.first().copied();
     match (&spec.target, port) {
         (DestTarget::Name(name), None) => name.clone(),

@@ -10,8 +10,11 @@ use std::error::Error as _;
 pub struct UsageError(String);
 
 impl UsageError {
-    /// `argument` is the option as it is written, `--port`; `value` is what was given.
-    pub(super) fn value(argument: &str, value: &str, why: &str) -> Self {
+    /// `argument` is the option as it is written, `--netns`; `value` is what was given; `why` says
+    /// what is wrong and what is accepted. For what only the machine can tell, too: a namespace
+    /// that does not exist, an unknown pod.
+    #[must_use]
+    pub fn value(argument: &str, value: &str, why: &str) -> Self {
         Self::new(&format!("{argument} '{value}': {why}"))
     }
 

@@ -5,7 +5,6 @@ mod args;
 mod describe;
 mod dest;
 mod error;
-mod exit;
 mod generate;
 mod options;
 mod parse;
@@ -15,12 +14,11 @@ mod resolve;
 pub use args::{DoctorOutput, OutputFormat, ProbeKind, TapMode};
 pub use dest::{DestSpec, DestTarget};
 pub use error::UsageError;
-pub use exit::ExitStatus;
 pub use generate::{completions, man};
 pub use options::{
     CheckOptions, FilterOptions, Grouping, OutputOptions, StopOptions, TraceOptions,
 };
-pub use parse::{ExpectSource, FromRef, NetnsRef, PodRef, PortRange};
+pub use parse::{FromRef, NetnsRef, PodRef, PortRange};
 pub use probe::ProbeOptions;
 pub use resolve::{Dest, ProbeTarget, Resolved};
 

@@ -3,13 +3,14 @@
 use super::args::{OutputFormat, ProtoArg, TapMode, TraceArgs};
 use super::dest::DestSpec;
 use super::error::UsageError;
-use super::parse::{ExpectSource, NetnsRef, PodRef, PortRange};
+use super::parse::{NetnsRef, PodRef, PortRange};
 use super::probe::ProbeOptions;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::time::Duration;
 use tracer_common::MAX_PORT_RANGES;
+use tracer_core::expect::{Expectation, Source};
 use tracer_core::packet::Proto;
 
 /// A checked trace command.
@@ -67,7 +68,7 @@ pub struct StopOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
     /// The source that flows must leave with.
-    pub source: Option<ExpectSource>,
+    pub source: Option<Source>,
     /// Flows must be answered.
     pub reply: bool,
     /// The source that the far side says it saw.
@@ -146,6 +147,16 @@ impl TraceOptions {
                 verbose: args.verbose,
             },
         })
+    }
+}
+
+impl CheckOptions {
+    /// The expectations that flows are compared with.
+    #[must_use]
+    pub fn expectations(&self) -> Vec<Expectation> {
+        let source = self.source.map(Expectation::Source);
+        let reply = self.reply.then_some(Expectation::Reply);
+        source.into_iter().chain(reply).collect()
     }
 }
 

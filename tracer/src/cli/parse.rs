@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
+use tracer_core::expect::Source;
 
 /// Destination ports, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,19 +61,6 @@ pub enum FromRef {
     Pod(PodRef),
     /// A namespace of that name or else a pod of that name.
     Name(String),
-}
-
-/// The source address that flows must leave with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExpectSource {
-    /// As it was sent.
-    Preserved,
-    /// An address of the pod that began the flow.
-    Pod,
-    /// An address of the node.
-    Node,
-    /// One of these addresses.
-    In(IpNet),
 }
 
 /// A time after which to stop; `None`: never.
@@ -221,11 +209,15 @@ pub(super) fn count(text: &str) -> Result<NonZeroU64, String> {
 
 pub(super) fn duration(text: &str) -> Result<Limit, String> {
     let accepted =
-        "a time is a number with a unit, such as 30s, 10m or 1h30m; 0 means until Ctrl-C";
+        "a time is a number of seconds, or has a unit, such as 30s, 10m or 1h30m; 0 means until Ctrl-C";
     if text == "0" {
         return Ok(Limit(None));
     }
-    let parsed: SignedDuration = text.parse().map_err(|_| accepted)?;
+    // `timeout`, `sleep` and `ping -w` take bare seconds: so do fingers.
+    let parsed: SignedDuration = match text.parse::<u32>() {
+        Ok(seconds) => SignedDuration::from_secs(seconds.into()),
+        Err(_) => text.parse().map_err(|_| accepted)?,
+    };
     let time =
         Duration::try_from(parsed).map_err(|_| format!("a time cannot be negative; {accepted}"))?;
     if time > YEAR {
@@ -234,12 +226,12 @@ pub(super) fn duration(text: &str) -> Result<Limit, String> {
     Ok(Limit((!time.is_zero()).then_some(time)))
 }
 
-pub(super) fn expect_source(text: &str) -> Result<ExpectSource, String> {
+pub(super) fn expect_source(text: &str) -> Result<Source, String> {
     match text {
-        "preserved" => Ok(ExpectSource::Preserved),
-        "pod" => Ok(ExpectSource::Pod),
-        "node" => Ok(ExpectSource::Node),
-        _ => prefix(text).map(ExpectSource::In).map_err(|why| {
+        "preserved" => Ok(Source::Preserved),
+        "pod" => Ok(Source::Pod),
+        "node" => Ok(Source::Node),
+        _ => prefix(text).map(Source::Within).map_err(|why| {
             if text.contains('/') {
                 why
             } else {

@@ -1,6 +1,7 @@
 //! `--probe`: one request to one address.
 
 use super::args::ProbeKind;
+use super::describe::dest as describe_dest;
 use super::dest::DestSpec;
 use super::error::UsageError;
 use super::options::FilterOptions;
@@ -78,8 +79,10 @@ impl ProbeOptions {
 fn only_address(dests: &[DestSpec]) -> Result<&DestSpec, UsageError> {
     match dests {
         [dest] if !dest.target.is_range() => Ok(dest),
-        [_] => Err(UsageError::new(
-            "--probe sends to one address, never to a range; give a DEST without /LENGTH",
+        [range] => Err(UsageError::value(
+            "--probe to",
+            &describe_dest(range),
+            "a probe goes to one address, never to a range; give a DEST without /LENGTH",
         )),
         all => Err(UsageError::new(&format!(
             "--probe needs exactly one DEST, {} were given",

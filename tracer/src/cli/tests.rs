@@ -246,6 +246,7 @@ fn completions_and_manual_page_are_made() {
         assert!(script.contains("expect-source"), "{shell}: {script}");
     }
     let page = man();
+    assert!(page.is_ascii(), "troff reads bytes:\n{page}");
     assert!(page.contains(".TH srctrace 1"), "{page}");
     for option in [
         "expect\\-source",

@@ -12,7 +12,7 @@ use zerocopy::IntoBytes;
 static OBJECT: &[u8] = include_bytes_aligned!(env!("SRCTRACE_EBPF_OBJECT"));
 
 /// Size of the event ring, bytes: the kernel maps it twice, so it costs twice this in memory.
-pub(crate) const RING_BYTES: u32 = 4 << 20;
+pub const RING_BYTES: u32 = 4 << 20;
 
 /// The loaded kernel half. Everything it attached goes when it is dropped, or with the process.
 pub struct Programs {

@@ -13,8 +13,8 @@ mod taps;
 
 pub use error::KernelError;
 pub use filter::Filter;
-pub use load::Programs;
+pub use load::{Programs, RING_BYTES};
 pub use maps::Counters;
 pub use offsets::{KernelTypes, OffsetsError, read as read_types};
 pub use ring::Ring;
-pub use taps::{Side, TcMode};
+pub use taps::{Attached, Side, TcMode};

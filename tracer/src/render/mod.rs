@@ -5,6 +5,7 @@ mod escape;
 mod hint;
 mod json;
 mod look;
+mod schema;
 pub mod text;
 
 pub use doctor::doctor;
@@ -12,6 +13,7 @@ pub use escape::escape;
 pub use hint::{Hint, Nearby, Nearest, hint};
 pub use json::json_line;
 pub use look::Look;
+pub use schema::schema;
 
 #[cfg(test)]
 mod samples;

@@ -119,3 +119,126 @@ fn hints() {
     };
     assert_snapshot!("hint-bare", hint(&bare, PLAIN));
 }
+
+mod schema {
+    use super::*;
+
+    fn validator() -> jsonschema::Validator {
+        let schema: Value = serde_json::from_str(&schema()).unwrap();
+        jsonschema::draft202012::options()
+            .should_validate_formats(true)
+            .build(&schema)
+            .unwrap()
+    }
+
+    fn examples() -> Vec<Value> {
+        let capability = json_line(&Line::Capability(capabilities().remove(1))).unwrap();
+        [samples::FLOW, samples::SUMMARY, &capability]
+            .map(|text| serde_json::from_str(text).unwrap())
+            .into()
+    }
+
+    /// JSON pointers of all keys of objects, at every depth; `data` of findings is free.
+    fn keys(value: &Value, at: &str, out: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                for (key, inner) in map {
+                    let pointer = format!("{at}/{key}");
+                    keys(inner, &pointer, out);
+                    out.push(pointer);
+                }
+            }
+            Value::Array(all) => {
+                for (i, inner) in all.iter().enumerate() {
+                    keys(inner, &format!("{at}/{i}"), out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn parent<'a>(value: &'a mut Value, pointer: &str) -> (&'a mut Value, String) {
+        let (above, key) = pointer.rsplit_once('/').unwrap();
+        (value.pointer_mut(above).unwrap(), key.to_owned())
+    }
+
+    #[test]
+    fn it_is_the_one_that_is_published() {
+        assert_snapshot!("schema", schema());
+    }
+
+    #[test]
+    fn the_contracts_examples_fit() {
+        let validator = validator();
+        for example in examples() {
+            let errors: Vec<String> = validator
+                .iter_errors(&example)
+                .map(|e| e.to_string())
+                .collect();
+            assert_eq!(errors, Vec::<String>::new(), "{example}");
+        }
+    }
+
+    #[test]
+    fn every_key_is_required_and_more_keys_are_allowed() {
+        let validator = validator();
+        for example in examples() {
+            let mut pointers = Vec::new();
+            keys(&example, "", &mut pointers);
+            assert!(pointers.len() > 4);
+            for pointer in pointers {
+                let mut less = example.clone();
+                let (object, key) = parent(&mut less, &pointer);
+                object.as_object_mut().unwrap().remove(&key);
+                assert!(!validator.is_valid(&less), "without {pointer}");
+
+                let mut more = example.clone();
+                let (object, _) = parent(&mut more, &pointer);
+                object["a-later-field"] = json!(1);
+                assert!(validator.is_valid(&more), "beside {pointer}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_codes_and_types_do_not_fit() {
+        let validator = validator();
+        for (pointer, wrong) in [
+            ("/type", json!("flows")),
+            ("/verdict/source", json!("source-lost")),
+            ("/delivery/code", json!(null)),
+            ("/hops/0/ifindex", json!("7")),
+            ("/hops/0/tuple/sport", json!(65536)),
+            ("/flow/proto", json!("quic")),
+            ("/flow/src", json!("pod")),
+            ("/rewrites/0/between", json!([1])),
+        ] {
+            let mut value = examples().remove(0);
+            *value.pointer_mut(pointer).unwrap() = wrong.clone();
+            assert!(!validator.is_valid(&value), "{pointer} = {wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_fits() {
+        let validator = validator();
+        let mut flow = flow();
+        flow.findings = vec![samples::finding(
+            "events-lost",
+            "error",
+            "12 events were lost",
+            Some("trace less"),
+        )];
+        flow.verdict.source_on_wire = None;
+        flow.hops[0].ct = None;
+        flow.origin.pod = None;
+        flow.flow.proto = serde_json::from_value(json!("47")).unwrap();
+        for line in [
+            Line::Flow(Box::new(flow)),
+            Line::Summary(Box::new(summary())),
+        ] {
+            let printed: Value = serde_json::from_str(&json_line(&line).unwrap()).unwrap();
+            assert!(validator.is_valid(&printed), "{printed}");
+        }
+    }
+}

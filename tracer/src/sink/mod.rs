@@ -1,6 +1,7 @@
 //! Where results and notes go: results on stdout, everything else on stderr. The only part of
 //! the output side that does I/O.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 /// Why results cannot be written.
@@ -69,6 +70,15 @@ pub fn stderr_colour() -> bool {
 
 fn colour(stream: &(impl anstream::stream::RawStream + IsTerminal)) -> bool {
     anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
+}
+
+/// Text with colours, as help has them, without them where they are not wanted.
+#[must_use]
+pub fn fit(text: &str, colour: bool) -> Cow<'_, str> {
+    if colour {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(anstream::adapter::strip_str(text).to_string())
 }
 
 /// Progress, hints and errors on stderr, whole lines. If nobody listens, nothing is lost.

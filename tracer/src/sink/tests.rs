@@ -63,3 +63,12 @@ fn other_errors_keep_their_cause() {
     assert!(matches!(&error, SinkError::Failed(e) if e.kind() == ErrorKind::TimedOut));
     assert!(error.to_string().starts_with("cannot write the output: "));
 }
+
+#[test]
+fn colours_are_taken_out_where_they_are_not_wanted() {
+    assert_eq!(
+        fit("\u{1b}[1mbold\u{1b}[0m\n", true),
+        "\u{1b}[1mbold\u{1b}[0m\n"
+    );
+    assert_eq!(fit("\u{1b}[1mbold\u{1b}[0m\n", false), "bold\n");
+}

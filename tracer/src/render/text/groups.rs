@@ -2,8 +2,50 @@
 
 use super::super::escape;
 use super::super::look::{Look, Role, name};
+use super::rewrite::{is_answer, short_rule};
 use super::words;
-use tracer_core::report::{DeliveryCode, Group, SourceCode};
+use std::net::IpAddr;
+use tracer_core::report::{DeliveryCode, Flow, Group, OriginKind, SourceCode};
+
+/// Flows that took the same way, with one of them as the example.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Way<'a> {
+    /// The example; its `count` says how many flows took this way.
+    pub exemplar: &'a Flow,
+    /// From how many pods (or other places) they came.
+    pub origins: usize,
+    /// The source on the wire, if it is the same for all.
+    pub source_on_wire: Option<IpAddr>,
+}
+
+/// One line for each way: `308 flows from 14 pods: rewritten to …`. Otherwise as [`groups`].
+#[must_use]
+pub fn ways(ways: &[Way<'_>], look: Look) -> String {
+    let all: Vec<Group> = ways.iter().map(|way| group(way, look)).collect();
+    groups(&all, look)
+}
+
+fn group(way: &Way<'_>, look: Look) -> Group {
+    let flow = way.exemplar;
+    let change = flow.rewrites.iter().rev().find(|r| is_answer(r));
+    let places = match flow.origin.kind {
+        OriginKind::Pod => "pods",
+        OriginKind::Gateway => "gateways",
+        OriginKind::Node | OriginKind::External => "places",
+    };
+    Group {
+        count: flow.count,
+        origin: match way.origins {
+            0 | 1 => words::origin(&flow.origin, look),
+            n => format!("{n} {places}"),
+        },
+        source: flow.verdict.source,
+        source_on_wire: way.source_on_wire,
+        place: change.map(|r| r.place),
+        rule: change.and_then(|r| r.rule.as_ref()).map(short_rule),
+        delivery: flow.delivery.code,
+    }
+}
 
 /// One line for each group, the largest first, ending with an empty line; nothing for no group.
 #[must_use]

@@ -3,7 +3,7 @@
 use super::super::escape;
 use super::super::look::name;
 use super::words;
-use tracer_core::report::{Delivery, DeliveryCode, Dir, Flow, Hop, SourceCode};
+use tracer_core::report::{Delivery, DeliveryCode, Dir, Flow, Hop, OriginKind, SourceCode, Where};
 
 /// The closing sentence(s).
 pub(super) fn last(flow: &Flow) -> String {
@@ -36,12 +36,31 @@ fn left(flow: &Flow) -> String {
     }
 }
 
-/// Where it left: the last way out of the node, else the last way out of anything.
+/// Where it left: the last way out of the node, else the last way out of anything (on a machine
+/// that simulates several, what comes after the node has ways out too).
 fn exit(flow: &Flow) -> Option<&Hop> {
+    let node = node(flow);
     let out = || flow.hops.iter().rev().filter(|h| h.dir == Dir::Egress);
     out()
-        .find(|h| h.netns_name.as_deref() == Some("node"))
+        .find(|h| node.is_some() && h.netns == node)
         .or_else(|| out().next())
+}
+
+/// The node's namespace, as far as the flow tells it.
+fn node(flow: &Flow) -> Option<u32> {
+    let rewrites = flow.rewrites.iter();
+    let rewriter = rewrites
+        .filter(|r| matches!(r.place, Where::Node | Where::Service))
+        .find_map(|r| r.netns);
+    let origin = flow.origin.netns;
+    rewriter.or_else(|| match flow.origin.kind {
+        OriginKind::Node => origin,
+        OriginKind::Pod => {
+            let mut spaces = flow.hops.iter().filter_map(|h| h.netns);
+            spaces.find(|netns| Some(*netns) != origin)
+        }
+        OriginKind::Gateway | OriginKind::External => None,
+    })
 }
 
 fn answer(flow: &Flow) -> String {

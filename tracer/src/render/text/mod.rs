@@ -5,13 +5,15 @@ mod frame;
 mod groups;
 mod hops;
 mod last;
+mod packet;
 mod rewrite;
 mod summary;
 pub(super) mod words;
 
 pub use flow::flow;
 pub use frame::{Armed, header, waiting};
-pub use groups::groups;
+pub use groups::{Way, groups, ways};
+pub use packet::packet;
 pub use summary::summary;
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ use tracer_core::report::{
 
 /// Whether this rewrite is about the source, which is the question.
 pub(super) fn is_answer(rewrite: &Rewrite) -> bool {
-    rewrite.direction == RewriteDirection::Request
-        && matches!(rewrite.field, RewriteField::Src | RewriteField::Sport)
+    rewrite.direction == RewriteDirection::Request && rewrite.field == RewriteField::Src
 }
 
 /// All lines of one rewrite.
@@ -90,11 +89,6 @@ fn details(flow: &Flow, rewrite: &Rewrite) -> Vec<String> {
 
 /// `iptables-legacy nat/IP-MASQ rule 3 (ip-masq-agent), observed:  -j MASQUERADE`
 pub(super) fn rule(rule: &Rule) -> String {
-    let number = match (rule.index, rule.handle) {
-        (_, Some(handle)) => format!(" handle {handle}"),
-        (Some(index), None) => format!(" rule {index}"),
-        (None, None) => String::new(),
-    };
     let owner = rule
         .owner
         .as_deref()
@@ -106,11 +100,20 @@ pub(super) fn rule(rule: &Rule) -> String {
     };
     let appended = format!("-A {} ", rule.chain);
     let text = rule.text.strip_prefix(&appended).unwrap_or(&rule.text);
+    format!("{}{owner}, {evidence}:  {}", short_rule(rule), escape(text))
+}
+
+/// `iptables-legacy nat/IP-MASQ rule 3`
+pub(super) fn short_rule(rule: &Rule) -> String {
+    let number = match (rule.index, rule.handle) {
+        (_, Some(handle)) => format!(" handle {handle}"),
+        (Some(index), None) => format!(" rule {index}"),
+        (None, None) => String::new(),
+    };
     format!(
-        "{} {}/{}{number}{owner}, {evidence}:  {}",
+        "{} {}/{}{number}",
         name(&rule.backend),
         name(&rule.table),
-        name(&rule.chain),
-        escape(text)
+        name(&rule.chain)
     )
 }

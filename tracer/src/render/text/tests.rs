@@ -289,3 +289,99 @@ fn the_first_lines() {
     };
     assert_snapshot!(header(&armed, PLAIN) + &waiting("traffic to 10.20.30.40", PLAIN));
 }
+
+#[test]
+fn ways_say_from_how_many_places() {
+    let many = flow_with(&[("/count", json!(308))]);
+    let mut few = preserved();
+    few.count = 4;
+    let mut node = flow_with(&[
+        ("/origin/kind", json!("node")),
+        ("/origin/pod", json!(null)),
+    ]);
+    node.rewrites[0].rule = None;
+    let way = |exemplar, origins| Way {
+        exemplar,
+        origins,
+        source_on_wire: "10.100.0.5".parse().ok(),
+    };
+    assert_snapshot!(ways(&[way(&few, 1), way(&many, 14), way(&node, 1)], PLAIN));
+}
+
+#[test]
+fn what_left_is_told_of_the_node_and_not_of_what_comes_after_it() {
+    let mut flow = preserved();
+    for (n, netns, dir) in [(3, 7, "ingress"), (4, 7, "egress"), (5, 8, "ingress")] {
+        let mut hop = serde_json::to_value(&flow.hops[1]).unwrap();
+        hop["n"] = json!(n);
+        hop["netns"] = json!(netns);
+        hop["netns_name"] = json!(format!("beyond-{netns}"));
+        hop["ifname"] = json!(format!("far{n}"));
+        hop["dir"] = json!(dir);
+        flow.hops.push(serde_json::from_value(hop).unwrap());
+    }
+    for hop in &mut flow.hops {
+        hop.host = "node-a".into();
+    }
+    assert_snapshot!(super::flow(&flow, PLAIN));
+}
+
+mod property {
+    use super::super::super::samples::{FLOW, SUMMARY};
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::Value;
+    use tracer_core::report::Line;
+
+    /// Every string in a report line, wherever it is.
+    fn strings<'a>(value: &'a mut Value, out: &mut Vec<&'a mut Value>) {
+        match value {
+            Value::Object(map) => map.values_mut().for_each(|v| strings(v, out)),
+            Value::Array(all) => all.iter_mut().for_each(|v| strings(v, out)),
+            Value::String(_) => out.push(value),
+            _ => {}
+        }
+    }
+
+    /// The line with its string number `n` replaced, if it is one that may be anything.
+    fn with(line: &str, n: usize, text: &str) -> Option<Line> {
+        let mut json: Value = serde_json::from_str(line).unwrap();
+        json["findings"] = json!([finding("events-lost", "error", "text", Some("fix"))]);
+        json["drops"] = json!([{"direction":"reply","after":1,"netns":1,"netns_name":"n","reason":"r","location":"l",
+            "explain":"e","rule":null,"program":{"id":7,"name":"p"},"count":1}]);
+        let mut all = Vec::new();
+        strings(&mut json, &mut all);
+        let len = all.len();
+        *all[n % len] = json!(text);
+        serde_json::from_value(json).ok()
+    }
+
+    fn shown(line: &Line) -> String {
+        let look = Look {
+            verbose: 2,
+            ..PLAIN
+        };
+        match line {
+            Line::Flow(f) => flow(f, look),
+            Line::Summary(s) => groups(&s.groups, look) + &summary(s, look),
+            Line::Capability(c) => super::super::super::doctor(std::slice::from_ref(c), look),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_string_of_a_report_reaches_the_terminal_unescaped(
+            n in 0..80usize,
+            text in "(\\PC|[\u{0}-\u{1f}\u{7f}-\u{9f}\u{200b}-\u{200f}\u{202a}-\u{202e}\u{2066}-\u{2069}]){0,60}",
+        ) {
+            for line in [FLOW, SUMMARY] {
+                let Some(hostile) = with(line, n, &text) else { continue };
+                let Some(harmless) = with(line, n, "harmless") else { continue };
+                let safe = |c: char| c == '\n' || super::super::super::escape(c.encode_utf8(&mut [0; 4])).chars().eq([c]);
+                let text = shown(&hostile);
+                prop_assert!(text.chars().all(safe), "{text:?}");
+                prop_assert_eq!(text.lines().count(), shown(&harmless).lines().count());
+            }
+        }
+    }
+}

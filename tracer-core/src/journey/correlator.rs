@@ -1,0 +1,295 @@
+//! Events in, told journeys out.
+
+use super::bindings::{Bindings, Lookup};
+use super::order::Reorder;
+use super::path::Place;
+use super::print::Mark;
+use super::recent::Recent;
+use super::resolve::{Candidates, Found, FragmentKey, SkbNote};
+use super::slab::{FlowRef, Slab};
+use super::tracked::{News, Tracked};
+use super::{Direction, Journey, Settings};
+use crate::event::{Counter, Event};
+use crate::inventory::Inventory;
+use crate::packet::Tuple;
+use crate::report::End;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// How long a packet's buffer is taken for the same packet, at most.
+const SKB_NS: u64 = 1_000_000_000;
+/// How long a fingerprint is looked for at another point.
+const MARK_NS: u64 = 2_000_000_000;
+/// Most tuples that are bound to one flow (a few more where an entry adds its four).
+const MAX_KEYS: usize = 128;
+/// Most notes of each kind.
+const MAX_NOTES: usize = 1 << 17;
+
+/// A journey that is told, and why now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// What was sighted.
+    pub journey: Journey,
+    /// Why it is told.
+    pub end: End,
+}
+
+/// What the correlator holds, and what it had to give up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Flows sighted since the start.
+    pub seen: u64,
+    /// Flows followed now (told ones that are remembered included).
+    pub followed: usize,
+    /// Tuples bound now.
+    pub bound: usize,
+    /// Events held back for reordering now.
+    pub held: usize,
+    /// Flows told and forgotten early because the limit was reached.
+    pub evicted: u64,
+    /// Events that arrived later than the reorder window allows.
+    pub late: u64,
+    /// Events that belong to no flow.
+    pub stray: u64,
+}
+
+/// Joins sightings into flows.
+#[derive(Debug)]
+pub struct Correlator {
+    pub(super) settings: Settings,
+    order: Reorder,
+    pub(super) flows: Slab<Tracked>,
+    pub(super) bindings: Bindings,
+    pub(super) skbs: Recent<u64, SkbNote>,
+    pub(super) marks: Recent<Mark, Candidates>,
+    pub(super) fragments: Recent<FragmentKey, (FlowRef, Direction)>,
+    pub(super) timers: BinaryHeap<Reverse<(u64, FlowRef)>>,
+    /// Everything up to this time has been processed.
+    clock_ns: u64,
+    pub(super) stats: Stats,
+}
+
+impl Correlator {
+    /// An empty one.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            order: Reorder::default(),
+            flows: Slab::new(),
+            bindings: Bindings::default(),
+            skbs: Recent::new(SKB_NS, MAX_NOTES),
+            marks: Recent::new(MARK_NS, MAX_NOTES),
+            fragments: Recent::new(SKB_NS, MAX_NOTES),
+            timers: BinaryHeap::new(),
+            clock_ns: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Takes an event in. Nothing is told before [`Correlator::advance`]; where that is not called
+    /// often enough to keep within `max_held`, `true` asks for it.
+    #[must_use = "memory grows until the events are processed"]
+    pub fn push(&mut self, event: Event) -> bool {
+        if event.time_ns < self.clock_ns {
+            self.stats.late += 1;
+        }
+        self.order.push(event);
+        self.order.len() >= self.settings.max_held
+    }
+
+    /// Processes what is older than the reorder window at `now_ns`, and tells the flows that are
+    /// over or quiet by then, in the order in which that became so.
+    pub fn advance(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Closed> {
+        let mut told = Vec::new();
+        self.run_to(
+            now_ns.saturating_sub(self.settings.reorder_ns),
+            inventory,
+            &mut told,
+        );
+        told
+    }
+
+    /// Processes everything and tells every flow: those that are not over as `trace-ended`.
+    pub fn finish(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Closed> {
+        let mut told = Vec::new();
+        self.run_to(now_ns, inventory, &mut told);
+        self.run_events(u64::MAX, inventory, &mut told);
+        while let Some(Reverse((time, at))) = self.timers.pop() {
+            if self.flows.get(at).is_some_and(|f| f.timer_ns == time) {
+                self.tell(at, Some(End::TraceEnded), &mut told);
+                self.forget(at);
+            }
+        }
+        // Not in the order of timers: by the time of their first packet.
+        told.sort_by_key(|c| c.end == End::TraceEnded);
+        let open = told.partition_point(|c| c.end != End::TraceEnded);
+        told[open..].sort_by_key(|c| (c.journey.first_ns, c.journey.opened));
+        told
+    }
+
+    /// Takes in counters that were read outside of events. A flow whose counters grew is not quiet.
+    pub fn count(&mut self, now_ns: u64, counter: &Counter) {
+        let place = Place {
+            netns: counter.netns,
+            ifindex: counter.ifindex,
+            dir: counter.tap.dir(),
+        };
+        let Lookup::One(at, dir) = self.bindings.find(counter.netns, 0, counter.tuple) else {
+            return;
+        };
+        let Some(flow) = self.flows.get_mut(at) else {
+            return;
+        };
+        let journey = flow.journey.as_deref_mut();
+        let hop = journey.and_then(|j| j.way_mut(dir).at_mut(place));
+        if hop.is_some_and(|hop| hop.count(counter.packets, counter.bytes)) {
+            flow.last_ns = flow.last_ns.max(now_ns);
+        }
+    }
+
+    /// What is held now.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats {
+            followed: self.flows.len(),
+            bound: self.bindings.len(),
+            held: self.order.len(),
+            ..self.stats
+        }
+    }
+
+    fn run_to(&mut self, mark_ns: u64, inventory: &Inventory, told: &mut Vec<Closed>) {
+        self.run_events(mark_ns, inventory, told);
+        if self.order.len() > self.settings.max_held {
+            // Events from the future, or far too many at once: memory goes before order.
+            self.run_events(u64::MAX, inventory, told);
+        }
+        self.fire(mark_ns, told);
+        self.clock_ns = self.clock_ns.max(mark_ns);
+    }
+
+    fn run_events(&mut self, mark_ns: u64, inventory: &Inventory, told: &mut Vec<Closed>) {
+        for event in self.order.ripe(mark_ns) {
+            self.fire(event.time_ns, told);
+            self.take(&event, inventory, told);
+        }
+    }
+
+    fn take(&mut self, event: &Event, inventory: &Inventory, told: &mut Vec<Closed>) {
+        let place = Place::of(event);
+        match self.resolve(event, place, inventory) {
+            Found::Flow(at, dir) => self.join(event, place, at, dir),
+            Found::Error(at) => self.refuse(event, place, at),
+            Found::Rivals(flows) => {
+                self.stats.stray += 1;
+                self.doubt(&flows);
+            }
+            Found::Opens { dir, doubted } => {
+                self.make_room(told);
+                self.open(event, place, dir, &doubted);
+            }
+            Found::Nothing => self.stats.stray += 1,
+        }
+    }
+
+    /// Begins a flow.
+    fn open(&mut self, event: &Event, place: Place, dir: Direction, doubted: &[FlowRef]) {
+        self.stats.seen += 1;
+        let zone = zone(event);
+        let before = match self.bindings.find(place.netns, zone, event.tuple) {
+            Lookup::One(before, d) => Some((before, d)),
+            _ => None,
+        };
+        let at = self
+            .flows
+            .insert(Tracked::new(event, dir, before.is_some()));
+        if let Some((before, d)) = before {
+            self.supersede(event, place, before, d, at);
+        }
+        if !doubted.is_empty() {
+            self.doubt(doubted);
+            self.doubt(&[at]);
+        }
+        self.join(event, place, at, dir);
+    }
+
+    /// A tuple is used anew: its earlier flow is over. Unless that is alive somewhere else: then
+    /// there are two networks with equal addresses in one namespace, and nobody can tell them apart.
+    fn supersede(&mut self, event: &Event, place: Place, old: FlowRef, d: Direction, new: FlowRef) {
+        let Some(flow) = self.flows.get_mut(old) else {
+            return;
+        };
+        let Some(journey) = flow.journey.as_deref() else {
+            return;
+        };
+        let elsewhere = journey.way(d).at(place).is_none();
+        let alive = flow.exchange.closed_ns.is_none()
+            && flow.last_ns.saturating_add(SKB_NS) >= event.time_ns;
+        if elsewhere && alive {
+            self.doubt(&[old, new]);
+            return;
+        }
+        flow.exchange.closed_ns.get_or_insert(event.time_ns);
+        self.schedule(old);
+    }
+
+    fn join(&mut self, event: &Event, place: Place, at: FlowRef, dir: Direction) {
+        let Some(flow) = self.flows.get_mut(at) else {
+            return;
+        };
+        let news = flow.take(event, place, dir);
+        if news != News::default() {
+            self.learn(event, place, at, dir, news);
+        }
+        self.remember(event, place, at, Some(dir));
+        self.schedule(at);
+    }
+
+    fn refuse(&mut self, event: &Event, place: Place, at: FlowRef) {
+        if let Some(flow) = self.flows.get_mut(at) {
+            flow.refused(event, place);
+            self.remember(event, place, at, None);
+            self.schedule(at);
+        }
+    }
+
+    /// Binds what the sighting taught: its tuple both ways, and the entry's four.
+    fn learn(&mut self, event: &Event, place: Place, at: FlowRef, dir: Direction, news: News) {
+        let Some(flow) = self.flows.get_mut(at) else {
+            return;
+        };
+        let keys = &mut flow.keys;
+        if keys.len() >= MAX_KEYS {
+            return;
+        }
+        let zone = zone(event);
+        let mut both = |tuple: Tuple, dir: Direction| {
+            for (tuple, dir) in [(tuple, dir), (tuple.reversed(), dir.flipped())] {
+                self.bindings.bind(place.netns, zone, tuple, at, dir, keys);
+            }
+        };
+        if news.tuple {
+            both(event.tuple, dir);
+        }
+        if let Some(ct) = event.conntrack.filter(|_| news.conntrack) {
+            let request = dir.flipped_if(ct.is_reply);
+            both(ct.orig, request);
+            both(ct.reply, request.flipped());
+        }
+    }
+
+    fn doubt(&mut self, flows: &[FlowRef]) {
+        for at in flows {
+            let flow = self.flows.get_mut(*at);
+            if let Some(journey) = flow.and_then(|f| f.journey.as_deref_mut()) {
+                journey.ambiguous = true;
+            }
+        }
+    }
+}
+
+/// The conntrack zone of a sighting; 0 for the default zone and where it is not known.
+pub(super) fn zone(event: &Event) -> u16 {
+    event.conntrack.and_then(|ct| ct.zone).unwrap_or(0)
+}

@@ -1,0 +1,114 @@
+//! What the two sides of a flow said to each other, as far as delivery is judged by it.
+
+use super::Direction;
+use crate::event::{Event, Tcp};
+
+/// The state of an exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exchange {
+    /// Initial sequence number of the opener.
+    pub syn: Option<u32>,
+    /// Initial sequence number of the answer.
+    pub syn_ack: Option<u32>,
+    /// Whether a request was sighted that opens the flow (a SYN for TCP).
+    pub opened: bool,
+    /// When the first packet toward the origin was sighted.
+    pub reply_ns: Option<u64>,
+    /// When the first payload was sighted, request and reply.
+    pub data_ns: [Option<u64>; 2],
+    /// Which sides said that they have no more to send.
+    pub fin: [bool; 2],
+    /// Which side reset the connection first, and when.
+    pub reset: Option<(Direction, u64)>,
+    /// When the flow was over for both sides.
+    pub closed_ns: Option<u64>,
+    /// The origin's SYN was sent again at this time (the last).
+    pub syn_again_ns: Option<u64>,
+    /// The origin's payload was sent again at this time (the last).
+    pub data_again_ns: Option<u64>,
+    /// The origin acknowledged the handshake: the SYN-ACK arrived.
+    pub handshake_arrived: bool,
+    /// The origin acknowledged payload: the reply arrived.
+    pub reply_arrived: bool,
+    /// Sequence number of the first payload toward the origin.
+    reply_data_seq: Option<u32>,
+}
+
+impl Exchange {
+    /// Takes one packet in. `again`: it was sent before, sighted at the flow's first hop.
+    pub(super) fn take(&mut self, event: &Event, dir: Direction, again: bool) {
+        if dir == Direction::Reply {
+            self.reply_ns.get_or_insert(event.time_ns);
+        }
+        match event.print.tcp {
+            Some(tcp) => self.segment(event, tcp, dir, again),
+            None => {
+                self.opened |= dir == Direction::Request;
+                self.data_ns[dir as usize].get_or_insert(event.time_ns);
+            }
+        }
+    }
+
+    fn segment(&mut self, event: &Event, tcp: Tcp, dir: Direction, again: bool) {
+        let now = event.time_ns;
+        let len = event.print.payload_len;
+        if tcp.is_syn_ack() && dir == Direction::Reply {
+            self.syn_ack = Some(tcp.seq);
+            self.syn.get_or_insert(tcp.ack.wrapping_sub(1));
+        } else if tcp.is_syn() && dir == Direction::Request {
+            self.syn = Some(tcp.seq);
+            self.opened = true;
+            if again {
+                self.syn_again_ns = Some(now);
+            }
+        }
+        if len > 0 {
+            self.data_ns[dir as usize].get_or_insert(now);
+            if dir == Direction::Reply {
+                self.reply_data_seq.get_or_insert(tcp.seq);
+            } else if again && !tcp.is_syn() {
+                self.data_again_ns = Some(now);
+            }
+        }
+        if tcp.has(Tcp::ACK) && dir == Direction::Request {
+            self.acknowledged(tcp.ack);
+        }
+        if tcp.has(Tcp::FIN) {
+            self.fin[dir as usize] = true;
+        }
+        if tcp.has(Tcp::RST) {
+            self.reset.get_or_insert((dir, now));
+        }
+        if self.fin == [true; 2] || self.reset.is_some() {
+            self.closed_ns.get_or_insert(now);
+        }
+    }
+
+    fn acknowledged(&mut self, ack: u32) {
+        let covers = |seq: u32| (ack.wrapping_sub(seq) as i32) > 0;
+        self.handshake_arrived |= self.syn_ack.is_some_and(covers);
+        self.reply_arrived |= self.reply_data_seq.is_some_and(covers);
+    }
+
+    /// Whether a TCP opener has been sent and not a word has come back.
+    #[must_use]
+    pub fn awaits_answer(&self) -> bool {
+        self.syn.is_some() && self.reply_ns.is_none()
+    }
+
+    /// Whether a packet with the SYN flag belongs to this connection and not to a later one with
+    /// the same tuple.
+    pub(super) fn fits(&self, tcp: Tcp, dir: Direction) -> bool {
+        if !tcp.has(Tcp::SYN) {
+            return true;
+        }
+        match (dir, self.syn) {
+            (Direction::Request, Some(isn)) if tcp.is_syn() => isn == tcp.seq,
+            // The answer may acknowledge data that the opener carried.
+            (Direction::Reply, Some(isn)) if tcp.is_syn_ack() => {
+                (1..=1 << 16).contains(&tcp.ack.wrapping_sub(isn))
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Which sightings are of the same packet, and which packets of the same flow.
+//!
+//! A sighting joins a flow by one of these, in this order of trust:
+//! 1. the tuple in its namespace (and conntrack zone), learned from each sighting and from the
+//!    four tuples that a conntrack entry binds; a SYN must carry the flow's sequence number;
+//! 2. the address of the packet's buffer, where the fingerprint is the same: it survives NAT and
+//!    veth, and is reused within microseconds;
+//! 3. what the packet's conntrack entry says;
+//! 4. the other end of a veth pair, where the fingerprint is the same (XDP makes a new buffer);
+//! 5. the initial sequence number or datagram fingerprint, near a place that the flow has met.
+//!
+//! Where two flows fit, neither is chosen: both are marked as ambiguous. A namespace joins a flow
+//! only through 2, 4 or 5, so unconnected labs with equal addresses stay apart.
+
+mod bindings;
+mod correlator;
+mod counter;
+mod exchange;
+mod order;
+mod path;
+mod print;
+mod recent;
+mod resolve;
+mod slab;
+mod timers;
+mod tracked;
+
+pub use correlator::{Closed, Correlator, Stats};
+pub use exchange::Exchange;
+pub use path::{Hop, Place, Way};
+
+use crate::event::{Conntrack, NetnsId, Process};
+use crate::packet::Tuple;
+use std::net::IpAddr;
+
+/// From the origin or toward it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Direction {
+    /// From the origin.
+    Request = 0,
+    /// Toward the origin.
+    Reply = 1,
+}
+
+impl Direction {
+    /// The other one.
+    #[must_use]
+    pub fn flipped(self) -> Self {
+        match self {
+            Self::Request => Self::Reply,
+            Self::Reply => Self::Request,
+        }
+    }
+
+    /// This one, or the other.
+    #[must_use]
+    pub fn flipped_if(self, flip: bool) -> Self {
+        if flip { self.flipped() } else { self }
+    }
+}
+
+/// Times and limits of the correlator. Nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Events may arrive out of order by this much.
+    pub reorder_ns: u64,
+    /// A closed flow is told after this time, for stragglers.
+    pub linger_ns: u64,
+    /// A quiet flow is told after this time.
+    pub quiet_ns: u64,
+    /// An unanswered SYN is told after this time: two retransmissions (at 1 s and 3 s).
+    pub syn_ns: u64,
+    /// A told flow is remembered for this time after its last packet.
+    pub forget_ns: u64,
+    /// Most flows that are followed at a time.
+    pub max_flows: usize,
+    /// Most events held back for reordering.
+    pub max_held: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            reorder_ns: 50_000_000,
+            linger_ns: 200_000_000,
+            quiet_ns: 3_000_000_000,
+            syn_ns: 4_000_000_000,
+            forget_ns: 60_000_000_000,
+            max_flows: 100_000,
+            max_held: 262_144,
+        }
+    }
+}
+
+/// An ICMP error that answered a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IcmpAnswer {
+    /// Who sent it.
+    pub from: IpAddr,
+    /// ICMPv6, not ICMP.
+    pub v6: bool,
+    /// Type.
+    pub kind: u8,
+    /// Code.
+    pub code: u8,
+}
+
+/// Everything that was sighted of one flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journey {
+    /// The request's tuple where the flow was first sighted.
+    pub opened: Tuple,
+    /// First sighting, CLOCK_MONOTONIC nanoseconds.
+    pub first_ns: u64,
+    /// Last sighting.
+    pub last_ns: u64,
+    /// The way of the first request.
+    pub request: Way,
+    /// The way of the first reply.
+    pub reply: Way,
+    /// The way of the first ICMP error about it.
+    pub error: Way,
+    /// That ICMP error.
+    pub answer: Option<IcmpAnswer>,
+    /// The conntrack entries that its packets carried, each with its namespace.
+    pub conntracks: Vec<(NetnsId, Conntrack)>,
+    /// What both sides said.
+    pub exchange: Exchange,
+    /// The task behind the first packet.
+    pub process: Option<Process>,
+    /// The flow was open before its first sighting.
+    pub predates: bool,
+    /// Another flow fits some of the sightings as well.
+    pub ambiguous: bool,
+}
+
+impl Journey {
+    /// The way in one direction.
+    #[must_use]
+    pub fn way(&self, dir: Direction) -> &Way {
+        match dir {
+            Direction::Request => &self.request,
+            Direction::Reply => &self.reply,
+        }
+    }
+
+    pub(crate) fn way_mut(&mut self, dir: Direction) -> &mut Way {
+        match dir {
+            Direction::Request => &mut self.request,
+            Direction::Reply => &mut self.reply,
+        }
+    }
+}

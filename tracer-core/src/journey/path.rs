@@ -1,0 +1,260 @@
+//! The way of a flow's first packet in one direction: the places at which it was sighted.
+
+use super::counter::Counter;
+use super::print;
+use crate::event::{Conntrack, Dir, Event, Fingerprint, NetnsId, Tap, Tcp};
+use crate::packet::Tuple;
+
+/// One side of one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// The device's namespace; 0 where it was not readable.
+    pub netns: NetnsId,
+    /// The device.
+    pub ifindex: u32,
+    /// Into the namespace or out of it.
+    pub dir: Dir,
+}
+
+impl Place {
+    /// Where an event was sighted.
+    #[must_use]
+    pub fn of(event: &Event) -> Self {
+        Self {
+            netns: event.netns.unwrap_or(NetnsId(0)),
+            ifindex: event.ifindex,
+            dir: event.tap.dir(),
+        }
+    }
+}
+
+/// A sighting of the first packet. Both taps of a device's side are one hop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// Where.
+    pub place: Place,
+    /// When, CLOCK_MONOTONIC nanoseconds.
+    pub time_ns: u64,
+    /// TTL or hop limit here.
+    pub ttl: u8,
+    /// The packet's mark.
+    pub mark: Option<u32>,
+    /// The conntrack entry it carried.
+    pub conntrack: Option<Conntrack>,
+    /// Whether `conntrack: None` is known to mean that there was none.
+    pub conntrack_known: bool,
+    /// Whether the packet was made on this host.
+    pub local: bool,
+    /// The packet's tuple at the tap it meets first and at the one it meets second.
+    taps: [Option<Tuple>; 2],
+    print: Fingerprint,
+    counted: Counter,
+    /// Later fragments have a tuple, and so counters, of their own.
+    fragments: Counter,
+    /// Another packet's sighting, in a gap of the first packet's way.
+    filled: bool,
+}
+
+/// Which of a side's two taps a packet meets first: at ingress the tracepoint, at egress ours.
+fn rank(tap: Tap) -> usize {
+    match tap {
+        Tap::Receive | Tap::TcEgress => 0,
+        Tap::TcIngress | Tap::Transmit => 1,
+    }
+}
+
+impl Hop {
+    fn new(event: &Event, place: Place, reused: bool, filled: bool) -> Self {
+        let opens = event.print.tcp.is_some_and(|t| t.has(Tcp::SYN));
+        // Where the tap's counters hold more than this flow's packets, they count from here.
+        let shared = reused || event.tuple == event.tuple.reversed();
+        let from_here = shared || (opens && !event.reasons.is_retransmission());
+        let mut hop = Self {
+            place,
+            time_ns: event.time_ns,
+            ttl: event.print.ttl,
+            mark: event.mark,
+            conntrack: event.conntrack,
+            conntrack_known: event.conntrack_known,
+            // Before a received packet's device is noted, every packet looks local.
+            local: event.local && place.dir == Dir::Egress,
+            taps: [None; 2],
+            print: event.print,
+            counted: if from_here {
+                Counter::from(event)
+            } else {
+                Counter::default()
+            },
+            fragments: Counter::default(),
+            filled,
+        };
+        hop.taps[rank(event.tap)] = Some(event.tuple);
+        hop.count(event.packets, event.bytes);
+        hop
+    }
+
+    /// The tuples at this side's taps, in the order in which the packet met them. Two that differ
+    /// are the doing of a traffic-control program on the device.
+    pub fn tuples(&self) -> impl DoubleEndedIterator<Item = Tuple> + '_ {
+        self.taps.iter().flatten().copied()
+    }
+
+    /// The packet as it was on the device's wire, where that tap saw it.
+    #[must_use]
+    pub fn tuple(&self) -> Option<Tuple> {
+        match self.place.dir {
+            Dir::Ingress => self.tuples().next(),
+            Dir::Egress => self.tuples().next_back(),
+        }
+    }
+
+    /// Wire packets of the flow here.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        self.counted.packets() + self.fragments.packets()
+    }
+
+    /// Bytes (from the network header) of the flow here.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.counted.bytes() + self.fragments.bytes()
+    }
+
+    /// Whether this is another packet's sighting: its time says nothing about the first packet.
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
+        self.filled
+    }
+
+    /// Whether an event shows the packet that this hop was made of.
+    pub(super) fn is_print_of(&self, event: &Event) -> bool {
+        print::same(&self.print, &event.print)
+    }
+
+    /// Raises the counters; gives whether they grew.
+    pub(super) fn count(&mut self, packets: u64, bytes: u64) -> bool {
+        self.counted.raise(packets, bytes)
+    }
+
+    /// Counts a later fragment, by the counters of its own tuple.
+    pub(super) fn count_fragment(&mut self, event: &Event) {
+        if self.fragments == Counter::default() {
+            self.fragments = Counter::from(event);
+        }
+        self.fragments.raise(event.packets, event.bytes);
+    }
+
+    fn again(&mut self, event: &Event) -> Sighted {
+        self.count(event.packets, event.bytes);
+        let tap = &mut self.taps[rank(event.tap)];
+        let sighted = match tap {
+            None => Sighted::OtherTap,
+            Some(tuple) if *tuple == event.tuple => Sighted::Again,
+            Some(_) if event.time_ns == self.time_ns => Sighted::Fork,
+            Some(_) => Sighted::Changed,
+        };
+        if sighted == Sighted::OtherTap && print::same(&self.print, &event.print) {
+            *tap = Some(event.tuple);
+        }
+        if self.conntrack.is_none() && print::same(&self.print, &event.print) {
+            self.conntrack = event.conntrack;
+        }
+        sighted
+    }
+}
+
+/// What a sighting was to its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sighted {
+    /// A place that was not met before.
+    NewPlace,
+    /// A known place's other tap.
+    OtherTap,
+    /// A known place and tuple.
+    Again,
+    /// A known place with another tuple, later on.
+    Changed,
+    /// A known place with another tuple at once: the packet was forked.
+    Fork,
+    /// A new place that a later packet met: no hop of the first packet's.
+    Elsewhere,
+}
+
+/// The way in one direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    hops: Vec<Hop>,
+    /// A copy of the packet took another way as well.
+    pub forked: bool,
+}
+
+/// Longest way that is remembered.
+const MAX_HOPS: usize = 32;
+/// A later packet may fill a gap in the way of a flow whose first packet is not known, this long.
+const FILL_NS: u64 = 1_000_000_000;
+
+impl Way {
+    /// The hops, in the order in which the packet met them.
+    #[must_use]
+    pub fn hops(&self) -> &[Hop] {
+        &self.hops
+    }
+
+    /// Whether anything was sighted in this direction.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.hops.is_empty()
+    }
+
+    pub(super) fn visits(&self, netns: NetnsId) -> bool {
+        self.hops.iter().any(|h| h.place.netns == netns)
+    }
+
+    pub(super) fn at(&self, place: Place) -> Option<&Hop> {
+        self.hops.iter().find(|h| h.place == place)
+    }
+
+    pub(super) fn at_mut(&mut self, place: Place) -> Option<&mut Hop> {
+        self.hops.iter_mut().find(|h| h.place == place)
+    }
+
+    pub(super) fn sight(&mut self, event: &Event, place: Place, reused: bool) -> Sighted {
+        if let Some(known) = self.at_mut(place) {
+            let sighted = known.again(event);
+            self.forked |= sighted == Sighted::Fork;
+            return sighted;
+        }
+        let (position, filled) = match self.hops.last() {
+            None => (0, false),
+            Some(last) if print::same(&last.print, &event.print) => (self.hops.len(), false),
+            Some(_) if self.may_fill(event) => (self.position(event, place), true),
+            Some(_) => return Sighted::Elsewhere,
+        };
+        if self.hops.len() >= MAX_HOPS {
+            return Sighted::Elsewhere;
+        }
+        self.hops
+            .insert(position, Hop::new(event, place, reused, filled));
+        Sighted::NewPlace
+    }
+
+    /// Taps arm within microseconds of each other, and a flow that runs already may show one packet
+    /// to the first and another to the second. A flow that began under our eyes has no such gaps.
+    fn may_fill(&self, event: &Event) -> bool {
+        self.hops.first().is_some_and(|first| {
+            !first.print.tcp.is_some_and(|t| t.has(Tcp::SYN))
+                && event.time_ns <= first.time_ns.saturating_add(FILL_NS)
+        })
+    }
+
+    /// Where a later packet's place belongs: routers lower the TTL, and between two of them a
+    /// packet leaves one before it enters the next.
+    fn position(&self, event: &Event, place: Place) -> usize {
+        let stage = |ttl: u8, dir: Dir| (u8::MAX - ttl, u8::from(dir == Dir::Ingress));
+        let new = stage(event.print.ttl, place.dir);
+        self.hops
+            .iter()
+            .position(|h| stage(h.ttl, h.place.dir) > new)
+            .unwrap_or(self.hops.len())
+    }
+}

@@ -1,0 +1,86 @@
+//! Short-lived notes: a map whose entries fall out after a time, oldest first, and which never
+//! grows beyond a cap. What falls out does not depend on hashing, so reports do not either.
+
+use foldhash::fast::RandomState;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+#[derive(Debug)]
+pub(super) struct Recent<K, V> {
+    notes: HashMap<K, (u64, V), RandomState>,
+    age: VecDeque<(u64, K)>,
+    ttl_ns: u64,
+    cap: usize,
+}
+
+impl<K: Copy + Eq + Hash, V> Recent<K, V> {
+    pub(super) fn new(ttl_ns: u64, cap: usize) -> Self {
+        Self {
+            notes: HashMap::default(),
+            age: VecDeque::new(),
+            ttl_ns,
+            cap,
+        }
+    }
+
+    /// Notes `value` at `now_ns`, in place of what was noted for `key` before.
+    pub(super) fn note(&mut self, now_ns: u64, key: K, value: V) {
+        self.make_room(now_ns);
+        self.age.push_back((now_ns, key));
+        self.notes.insert(key, (now_ns, value));
+    }
+
+    /// What was noted for `key` not longer ago than the time to live.
+    pub(super) fn get(&self, now_ns: u64, key: &K) -> Option<&V> {
+        self.notes
+            .get(key)
+            .filter(|(noted, _)| noted.saturating_add(self.ttl_ns) >= now_ns)
+            .map(|(_, value)| value)
+    }
+
+    fn make_room(&mut self, now_ns: u64) {
+        while let Some(&(noted, key)) = self.age.front() {
+            if noted.saturating_add(self.ttl_ns) >= now_ns && self.age.len() < self.cap {
+                return;
+            }
+            self.age.pop_front();
+            if self.notes.get(&key).is_some_and(|(time, _)| *time == noted) {
+                self.notes.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_fall_out_by_age() {
+        let mut recent = Recent::new(10, 100);
+        recent.note(0, 'a', 1);
+        assert_eq!(
+            (recent.get(10, &'a'), recent.get(11, &'a')),
+            (Some(&1), None)
+        );
+    }
+
+    #[test]
+    fn a_renewed_note_outlives_its_first_time() {
+        let mut recent = Recent::new(10, 100);
+        recent.note(0, 'a', 1);
+        recent.note(8, 'a', 2);
+        recent.note(12, 'b', 3);
+        assert_eq!(recent.get(12, &'a'), Some(&2));
+    }
+
+    #[test]
+    fn the_cap_holds_and_the_oldest_goes_first() {
+        let mut recent = Recent::new(1000, 3);
+        for (time, key) in (0..).zip(0..10) {
+            recent.note(time, key, ());
+        }
+        assert_eq!((recent.notes.len(), recent.age.len()), (3, 3));
+        assert!(recent.get(9, &9).is_some() && recent.get(9, &6).is_none());
+    }
+}

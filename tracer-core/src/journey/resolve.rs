@@ -1,0 +1,298 @@
+//! Which flow a sighting belongs to.
+
+use super::Direction;
+use super::bindings::Lookup;
+use super::correlator::{Correlator, zone};
+use super::path::Place;
+use super::print::{self, Mark};
+use super::slab::FlowRef;
+use crate::event::{Dir, Event, Fingerprint, Fragment, Matched, NetnsId, Tap};
+use crate::inventory::Inventory;
+use crate::packet::Proto;
+use std::net::IpAddr;
+
+/// What was resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A packet of a flow.
+    Flow(FlowRef, Direction),
+    /// An ICMP error about a flow.
+    Error(FlowRef),
+    /// One of two flows, and it cannot be told which.
+    Rivals([FlowRef; 2]),
+    /// The first packet of a flow; `doubted` fit as well.
+    Opens {
+        dir: Direction,
+        doubted: Vec<FlowRef>,
+    },
+    /// None of ours.
+    Nothing,
+}
+
+/// What is remembered of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SkbNote {
+    flow: FlowRef,
+    /// `None` for an ICMP error about the flow.
+    dir: Option<Direction>,
+    place: Place,
+    tap: Tap,
+    print: Fingerprint,
+}
+
+/// Flows that had a packet with this mark: two are enough to know that it is ambiguous.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidates([Option<(FlowRef, Direction)>; 2]);
+
+/// What the fragments of one datagram have in common.
+pub(super) type FragmentKey = (NetnsId, IpAddr, IpAddr, Proto, u32);
+
+fn fragment_key(event: &Event, place: Place) -> Option<FragmentKey> {
+    let t = event.tuple;
+    (event.print.fragment != Fragment::Whole).then_some((
+        place.netns,
+        t.src,
+        t.dst,
+        t.proto,
+        event.print.ip_id?,
+    ))
+}
+
+impl Correlator {
+    pub(super) fn resolve(&self, event: &Event, place: Place, inventory: &Inventory) -> Found {
+        if let Some(quoted) = event.quoted {
+            return match self.bindings.find(place.netns, 0, quoted) {
+                Lookup::One(at, _) => Found::Error(at),
+                Lookup::Two(a, b) => Found::Rivals([a, b]),
+                Lookup::Nothing => self
+                    .by_skb(event, place, inventory)
+                    .map_or(Found::Nothing, |note| Found::Error(note.flow)),
+            };
+        }
+        if event.print.fragment == Fragment::Later {
+            return self.by_fragment(event, place, inventory);
+        }
+        match self.known(event, place, inventory) {
+            Found::Nothing => self.opens(event, place, inventory),
+            Found::Flow(at, dir) => Found::Flow(at, echo_direction(event).unwrap_or(dir)),
+            found => found,
+        }
+    }
+
+    fn known(&self, event: &Event, place: Place, inventory: &Inventory) -> Found {
+        let by_skb = self
+            .by_skb(event, place, inventory)
+            .and_then(|note| Some((note.flow, note.dir?)))
+            .filter(|(at, dir)| self.fits(*at, event, *dir));
+        let by_tuple = self.bindings.find(place.netns, zone(event), event.tuple);
+        match (by_tuple, by_skb) {
+            (Lookup::One(at, dir), None) if self.fits(at, event, dir) => Found::Flow(at, dir),
+            (Lookup::One(at, dir), Some((other, _))) if at != other => {
+                if self.fits(at, event, dir) {
+                    Found::Rivals([at, other])
+                } else {
+                    // The tuple's earlier flow; this is its next one.
+                    by_skb.map_or(Found::Nothing, |(at, dir)| Found::Flow(at, dir))
+                }
+            }
+            (_, Some((at, dir))) => Found::Flow(at, dir),
+            (Lookup::Two(a, b), None) => Found::Rivals([a, b]),
+            (_, None) => self.by_conntrack(event, place),
+        }
+    }
+
+    fn fits(&self, at: FlowRef, event: &Event, dir: Direction) -> bool {
+        self.flows.get(at).is_some_and(|f| f.fits(event, dir))
+    }
+
+    fn by_skb(&self, event: &Event, place: Place, inventory: &Inventory) -> Option<&SkbNote> {
+        self.skbs
+            .get(event.time_ns, &event.skb)
+            .filter(|note| print::same(&note.print, &event.print))
+            .filter(|note| continues(note, event, place, inventory))
+    }
+
+    fn by_conntrack(&self, event: &Event, place: Place) -> Found {
+        let Some(ct) = event.conntrack else {
+            return Found::Nothing;
+        };
+        let found =
+            [(ct.orig, false), (ct.reply, true)]
+                .into_iter()
+                .find_map(|(tuple, is_reply)| {
+                    match self.bindings.find(place.netns, zone(event), tuple) {
+                        Lookup::One(at, dir) => {
+                            // The found tuple's direction is the entry's; the packet has its own.
+                            let dir = dir.flipped_if(is_reply != ct.is_reply);
+                            self.fits(at, event, dir).then_some((at, dir))
+                        }
+                        _ => None,
+                    }
+                });
+        found.map_or(Found::Nothing, |(at, dir)| Found::Flow(at, dir))
+    }
+
+    fn by_fragment(&self, event: &Event, place: Place, inventory: &Inventory) -> Found {
+        let by_id = fragment_key(event, place)
+            .and_then(|key| self.fragments.get(event.time_ns, &key).copied());
+        let by_skb = || {
+            let note = self.by_skb(event, place, inventory)?;
+            Some((note.flow, note.dir?))
+        };
+        match by_id.or_else(by_skb) {
+            Some((at, dir)) => Found::Flow(at, dir),
+            None => Found::Nothing,
+        }
+    }
+
+    /// The packet may have a new buffer: XDP on the other end of a pair, a tunnel, a tap device.
+    fn by_print(
+        &self,
+        event: &Event,
+        place: Place,
+        inventory: &Inventory,
+    ) -> Vec<(FlowRef, Direction)> {
+        let peer = inventory
+            .peer(place.netns, place.ifindex)
+            .map(|(netns, ifindex)| Place {
+                netns,
+                ifindex,
+                dir: place.dir.other(),
+            });
+        let across = peer.and_then(|peer| {
+            let Lookup::One(at, dir) = self.bindings.find(peer.netns, 0, event.tuple) else {
+                return None;
+            };
+            let journey = self.flows.get(at)?.journey.as_deref()?;
+            let hop = journey.way(dir).at(peer)?;
+            (hop.is_print_of(event) && self.fits(at, event, dir)).then_some((at, dir))
+        });
+        if let Some(found) = across {
+            return vec![found];
+        }
+        let candidates = Mark::of(event).and_then(|m| self.marks.get(event.time_ns, &m));
+        let near = |&(at, dir): &(FlowRef, Direction)| {
+            self.flows.get(at).is_some_and(|flow| {
+                let Some(journey) = flow.journey.as_deref() else {
+                    return false;
+                };
+                let way = journey.way(dir);
+                let here = way.visits(place.netns)
+                    && (event.print.tcp.is_some() || (place.dir == Dir::Egress && !event.local));
+                let pair = peer.is_some_and(|p| way.at(p).is_some());
+                (here || pair) && flow.fits(event, dir) && flow.knows_far_end(event.tuple, dir)
+            })
+        };
+        candidates
+            .map(|c| c.0.into_iter().flatten().filter(near).collect())
+            .unwrap_or_default()
+    }
+
+    fn opens(&self, event: &Event, place: Place, inventory: &Inventory) -> Found {
+        let near = self.by_print(event, place, inventory);
+        if let [(at, dir)] = near[..] {
+            return Found::Flow(at, dir);
+        }
+        match self.opening_direction(event, place) {
+            Some(dir) => Found::Opens {
+                dir,
+                doubted: near.into_iter().map(|(at, _)| at).collect(),
+            },
+            None => Found::Nothing,
+        }
+    }
+
+    /// Whether a packet that fits no flow begins one, and which way it goes.
+    fn opening_direction(&self, event: &Event, place: Place) -> Option<Direction> {
+        let by_filter = match event.matched {
+            Matched::Forward => Direction::Request,
+            Matched::Reverse => Direction::Reply,
+            Matched::Conntrack => {
+                Direction::Request.flipped_if(event.conntrack.is_some_and(|ct| ct.is_reply))
+            }
+            Matched::Learned | Matched::Skb | Matched::Quoted => return None,
+        };
+        if event.tuple.proto.is_icmp() {
+            return echo_direction(event);
+        }
+        match event.print.tcp {
+            Some(tcp) if tcp.is_syn() => Some(Direction::Request),
+            Some(tcp) if tcp.is_syn_ack() => {
+                // An answer to a connection of this tuple that is over begins nothing.
+                let known = self.bindings.find(place.netns, zone(event), event.tuple);
+                (known == Lookup::Nothing).then_some(Direction::Reply)
+            }
+            _ => Some(by_filter),
+        }
+    }
+
+    /// Notes by what this packet can be recognised at its next point.
+    pub(super) fn remember(
+        &mut self,
+        event: &Event,
+        place: Place,
+        at: FlowRef,
+        dir: Option<Direction>,
+    ) {
+        let now = event.time_ns;
+        let note = SkbNote {
+            flow: at,
+            dir,
+            place,
+            tap: event.tap,
+            print: event.print,
+        };
+        self.skbs.note(now, event.skb, note);
+        let Some(dir) = dir else {
+            return;
+        };
+        if let Some(key) = fragment_key(event, place) {
+            self.fragments.note(now, key, (at, dir));
+        }
+        if let Some(mark) = Mark::of(event) {
+            let noted = self.marks.get(now, &mark).copied();
+            let flows = match noted {
+                Some(Candidates([Some(first), second])) if first.0 != at => {
+                    [Some(first), second.or(Some((at, dir)))]
+                }
+                Some(Candidates([first @ Some(_), second])) => [first, second],
+                _ => [Some((at, dir)), None],
+            };
+            self.marks.note(now, mark, Candidates(flows));
+        }
+    }
+}
+
+/// An echo tells its direction itself; on loopback its tuple is the same both ways.
+fn echo_direction(event: &Event) -> Option<Direction> {
+    let icmp = event.print.icmp?;
+    let v6 = event.tuple.proto == Proto::ICMPV6;
+    if icmp.is_echo_request(v6) {
+        Some(Direction::Request)
+    } else {
+        icmp.is_echo_reply(v6).then_some(Direction::Reply)
+    }
+}
+
+/// Whether a buffer can have got from where it was noted to here, as the same packet. Buffers are
+/// reused at once, and small datagrams look alike: those must have taken a step that exists.
+fn continues(note: &SkbNote, event: &Event, place: Place, inventory: &Inventory) -> bool {
+    if note.place == place && note.tap == event.tap {
+        return false;
+    }
+    let same_netns = note.place.netns == place.netns;
+    if place.dir == Dir::Egress && event.local && (!same_netns || note.place.dir == Dir::Ingress) {
+        return false;
+    }
+    if print::is_strong(&event.print) {
+        return true;
+    }
+    match (place.dir, inventory.peer(place.netns, place.ifindex)) {
+        (Dir::Egress, _) => same_netns,
+        (Dir::Ingress, Some(peer)) => {
+            let from = note.place;
+            same_netns || (from.dir == Dir::Egress && peer == (from.netns, from.ifindex))
+        }
+        (Dir::Ingress, None) => same_netns || note.place.dir == Dir::Egress,
+    }
+}

@@ -1,0 +1,81 @@
+//! When flows are told, and when they are forgotten. Timers follow the events' times, not a clock,
+//! so a report does not depend on when events were read.
+
+use super::correlator::{Closed, Correlator};
+use super::slab::FlowRef;
+use crate::report::End;
+use std::cmp::Reverse;
+
+impl Correlator {
+    pub(super) fn schedule(&mut self, at: FlowRef) {
+        let Some(flow) = self.flows.get_mut(at) else {
+            return;
+        };
+        let deadline = flow.deadline(&self.settings);
+        if deadline < flow.timer_ns {
+            flow.timer_ns = deadline;
+            self.timers.push(Reverse((deadline, at)));
+        }
+    }
+
+    /// Does what is due up to and with `mark_ns`. A timer that came too early, because packets
+    /// arrived since it was set, is set again.
+    pub(super) fn fire(&mut self, mark_ns: u64, told: &mut Vec<Closed>) {
+        while let Some(&Reverse((time, at))) = self.timers.peek() {
+            if time > mark_ns {
+                return;
+            }
+            self.timers.pop();
+            let Some(flow) = self.flows.get_mut(at).filter(|f| f.timer_ns == time) else {
+                continue;
+            };
+            flow.timer_ns = u64::MAX;
+            if flow.deadline(&self.settings) > time {
+                self.schedule(at);
+            } else if flow.journey.is_some() {
+                self.tell(at, None, told);
+                self.schedule(at);
+            } else {
+                self.forget(at);
+            }
+        }
+    }
+
+    pub(super) fn tell(&mut self, at: FlowRef, end: Option<End>, told: &mut Vec<Closed>) {
+        let Some(flow) = self.flows.get_mut(at) else {
+            return;
+        };
+        let Some(mut journey) = flow.journey.take() else {
+            return;
+        };
+        journey.exchange = flow.exchange;
+        let end = match flow.exchange.closed_ns {
+            Some(_) => End::Closed,
+            None => end.unwrap_or(End::Timeout),
+        };
+        told.push(Closed {
+            journey: *journey,
+            end,
+        });
+    }
+
+    pub(super) fn forget(&mut self, at: FlowRef) {
+        if let Some(flow) = self.flows.remove(at) {
+            self.bindings.unbind(at, &flow.keys);
+        }
+    }
+
+    /// Gives up the flow that would have been told or forgotten next.
+    pub(super) fn make_room(&mut self, told: &mut Vec<Closed>) {
+        while self.flows.len() >= self.settings.max_flows.max(1) {
+            let Some(Reverse((time, at))) = self.timers.pop() else {
+                return;
+            };
+            if self.flows.get(at).is_some_and(|f| f.timer_ns == time) {
+                self.stats.evicted += 1;
+                self.tell(at, None, told);
+                self.forget(at);
+            }
+        }
+    }
+}

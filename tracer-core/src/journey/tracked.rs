@@ -1,0 +1,193 @@
+//! A flow that is followed: its journey until it is told, then only what keeps its later packets
+//! from looking like a new flow.
+
+use super::bindings::Key;
+use super::path::{Place, Sighted};
+use super::{Direction, Exchange, IcmpAnswer, Journey, Settings, Way};
+use crate::event::{Conntrack, Event, Fragment};
+use crate::packet::{Proto, Tuple};
+
+/// Most conntrack entries that are remembered of one flow.
+const MAX_CONNTRACKS: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Tracked {
+    /// `None` once it was told.
+    pub(super) journey: Option<Box<Journey>>,
+    pub(super) exchange: Exchange,
+    pub(super) first_ns: u64,
+    pub(super) last_ns: u64,
+    /// The tuple was another flow's before: the taps' counters go on from there.
+    pub(super) reused: bool,
+    /// What the bindings hold for it.
+    pub(super) keys: Vec<Key>,
+    /// The timer that counts; older ones in the queue are void.
+    pub(super) timer_ns: u64,
+}
+
+/// What a sighting taught.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct News {
+    /// The tuple may be new in its namespace.
+    pub(super) tuple: bool,
+    /// The conntrack entry is new.
+    pub(super) conntrack: bool,
+}
+
+impl Tracked {
+    pub(super) fn new(event: &Event, dir: Direction, reused: bool) -> Self {
+        let opened = match dir {
+            Direction::Request => event.tuple,
+            Direction::Reply => event.tuple.reversed(),
+        };
+        let journey = Journey {
+            opened,
+            first_ns: event.time_ns,
+            last_ns: event.time_ns,
+            request: Way::default(),
+            reply: Way::default(),
+            error: Way::default(),
+            answer: None,
+            conntracks: Vec::new(),
+            exchange: Exchange::default(),
+            process: None,
+            predates: predates(event, dir),
+            ambiguous: false,
+        };
+        Self {
+            journey: Some(Box::new(journey)),
+            exchange: Exchange::default(),
+            first_ns: event.time_ns,
+            last_ns: event.time_ns,
+            reused,
+            keys: Vec::new(),
+            timer_ns: u64::MAX,
+        }
+    }
+
+    /// When something is to be done about it next.
+    pub(super) fn deadline(&self, settings: &Settings) -> u64 {
+        let (from, wait) = if self.journey.is_none() {
+            (self.last_ns, settings.forget_ns)
+        } else if let Some(closed) = self.exchange.closed_ns {
+            (closed, settings.linger_ns)
+        } else if self.exchange.awaits_answer() {
+            (self.first_ns, settings.syn_ns)
+        } else {
+            (self.last_ns, settings.quiet_ns)
+        };
+        from.saturating_add(wait)
+    }
+
+    /// Takes in a packet of the flow.
+    pub(super) fn take(&mut self, event: &Event, place: Place, dir: Direction) -> News {
+        self.last_ns = self.last_ns.max(event.time_ns);
+        let Some(journey) = self.journey.as_deref_mut() else {
+            return News::default();
+        };
+        journey.last_ns = self.last_ns;
+        if event.print.fragment == Fragment::Later {
+            if let Some(hop) = journey.way_mut(dir).at_mut(place) {
+                hop.count_fragment(event);
+            }
+            return News::default();
+        }
+        let sighted = journey.way_mut(dir).sight(event, place, self.reused);
+        self.exchange
+            .take(event, dir, is_again(journey, event, place, dir, sighted));
+        if journey.process.is_none() && dir == Direction::Request && event.local {
+            journey.process.clone_from(&event.process);
+        }
+        if dir == Direction::Request
+            && sighted == Sighted::NewPlace
+            && self.exchange.reply_ns.is_none()
+        {
+            journey.predates |= event.conntrack.is_some_and(|ct| has_history(&ct));
+        }
+        News {
+            tuple: sighted != Sighted::Again,
+            conntrack: event
+                .conntrack
+                .is_some_and(|ct| remember(journey, place, ct)),
+        }
+    }
+
+    /// Takes in an ICMP error about the flow.
+    pub(super) fn refused(&mut self, event: &Event, place: Place) {
+        self.last_ns = self.last_ns.max(event.time_ns);
+        let (Some(journey), Some(icmp)) = (self.journey.as_deref_mut(), event.print.icmp) else {
+            return;
+        };
+        journey.last_ns = self.last_ns;
+        journey.answer.get_or_insert(IcmpAnswer {
+            from: event.tuple.src,
+            v6: event.tuple.proto == Proto::ICMPV6,
+            kind: icmp.kind,
+            code: icmp.code,
+        });
+        journey.error.sight(event, place, false);
+    }
+
+    /// Whether a packet can be this flow's: a SYN must be of the same connection.
+    pub(super) fn fits(&self, event: &Event, dir: Direction) -> bool {
+        event.print.tcp.is_none_or(|t| self.exchange.fits(t, dir))
+    }
+
+    /// Whether one of its packets had this destination (or, for a reply, source).
+    pub(super) fn knows_far_end(&self, tuple: Tuple, dir: Direction) -> bool {
+        let far = |t: Tuple, d| match d {
+            Direction::Request => t.destination(),
+            Direction::Reply => t.source(),
+        };
+        let wanted = far(tuple, dir);
+        self.journey.as_deref().is_some_and(|j| {
+            [Direction::Request, Direction::Reply].into_iter().any(|d| {
+                let mut tuples = j.way(d).hops().iter().flat_map(|h| h.tuples());
+                tuples.any(|t| far(t, d) == wanted)
+            })
+        })
+    }
+}
+
+/// A request that was sent before, where it enters our sight.
+fn is_again(
+    journey: &Journey,
+    event: &Event,
+    place: Place,
+    dir: Direction,
+    sighted: Sighted,
+) -> bool {
+    let at_first = journey.way(dir).hops().first().map(|h| h.place) == Some(place);
+    let syn_again = event.print.tcp.is_some_and(|t| t.is_syn()) && sighted == Sighted::Again;
+    at_first && (event.reasons.is_retransmission() || syn_again)
+}
+
+/// A flow whose first sighted packet does not open it was open before.
+fn predates(event: &Event, dir: Direction) -> bool {
+    match event.print.tcp {
+        Some(tcp) => !tcp.is_syn(),
+        None => dir == Direction::Reply && !event.tuple.proto.is_icmp(),
+    }
+}
+
+/// An entry that a request shows before any reply could have come.
+fn has_history(ct: &Conntrack) -> bool {
+    ct.is_reply || ct.status & (Conntrack::SEEN_REPLY | Conntrack::ASSURED) != 0
+}
+
+fn remember(journey: &mut Journey, place: Place, ct: Conntrack) -> bool {
+    let entries = &mut journey.conntracks;
+    let known = entries
+        .iter_mut()
+        .find(|(ns, old)| *ns == place.netns && old.orig == ct.orig && old.reply == ct.reply);
+    if let Some((_, old)) = known {
+        old.status |= ct.status;
+        old.zone = old.zone.or(ct.zone);
+        return false;
+    }
+    let room = entries.len() < MAX_CONNTRACKS;
+    if room {
+        entries.push((place.netns, ct));
+    }
+    room
+}

@@ -1,0 +1,177 @@
+//! The whole way: events in, judged flows out, and the sums of the run.
+
+use crate::event::{Counter, Event};
+use crate::group::Groups;
+use crate::inventory::Inventory;
+use crate::journey::{Closed, Correlator, Settings, Stats};
+use crate::report::{Flow, Flows, Unavailable};
+use crate::verdict::{self, Context};
+use std::collections::BTreeSet;
+
+/// Most spans of time that are remembered in which events were lost.
+const MAX_LOSSES: usize = 64;
+
+/// A span of time in which events were lost.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    from_ns: u64,
+    to_ns: u64,
+    count: u64,
+}
+
+/// Which flows are told, beyond what the kernel half can decide. Every part that is not empty must
+/// hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Namespaces in which a flow begins, by inode number.
+    pub origins: BTreeSet<u32>,
+    /// Devices that it crosses: namespace inode number and index.
+    pub devices: BTreeSet<(u32, u32)>,
+}
+
+impl Wanted {
+    /// Whether a flow is to be told.
+    #[must_use]
+    pub fn wants(&self, flow: &Flow) -> bool {
+        let begins = || flow.origin.netns.is_some_and(|id| self.origins.contains(&id));
+        let crosses = || {
+            flow.hops.iter().any(|hop| {
+                hop.netns.is_some_and(|id| self.devices.contains(&(id, hop.ifindex)))
+            })
+        };
+        (self.origins.is_empty() || begins()) && (self.devices.is_empty() || crosses())
+    }
+}
+
+/// One run.
+#[derive(Debug)]
+pub struct Trace {
+    wanted: Wanted,
+    correlator: Correlator,
+    realtime_offset_ns: i64,
+    losses: Vec<Loss>,
+    unavailable: Vec<Unavailable>,
+    groups: Groups,
+    reported: u64,
+}
+
+impl Trace {
+    /// A run that has seen nothing. `realtime_offset_ns` is what to add to CLOCK_MONOTONIC to get
+    /// nanoseconds since 1970, UTC.
+    #[must_use]
+    pub fn new(settings: Settings, realtime_offset_ns: i64) -> Self {
+        Self {
+            wanted: Wanted::default(),
+            correlator: Correlator::new(settings),
+            realtime_offset_ns,
+            losses: Vec::new(),
+            unavailable: Vec::new(),
+            groups: Groups::default(),
+            reported: 0,
+        }
+    }
+
+    /// Tells only these flows from now on.
+    pub fn want(&mut self, wanted: Wanted) {
+        self.wanted = wanted;
+    }
+
+    /// Takes an event in. `true` asks for [`Trace::advance`] now, before memory grows further.
+    #[must_use = "memory grows until the events are processed"]
+    pub fn push(&mut self, event: Event) -> bool {
+        self.correlator.push(event)
+    }
+
+    /// Takes in counters that were read outside of events, at `now_ns` (CLOCK_MONOTONIC).
+    pub fn count(&mut self, now_ns: u64, counter: &Counter) {
+        self.correlator.count(now_ns, counter);
+    }
+
+    /// Events were lost between two readings of the counter.
+    pub fn lost(&mut self, from_ns: u64, to_ns: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        if self.losses.len() >= MAX_LOSSES {
+            // Too many to keep apart: one span that covers the two oldest.
+            let oldest = self.losses.remove(0);
+            let next = &mut self.losses[0];
+            next.from_ns = next.from_ns.min(oldest.from_ns);
+            next.count = next.count.saturating_add(oldest.count);
+        }
+        self.losses.push(Loss {
+            from_ns,
+            to_ns,
+            count,
+        });
+    }
+
+    /// A point that was wanted cannot be observed: every flow told from now on says so.
+    pub fn unavailable(&mut self, what: Unavailable) {
+        self.unavailable.push(what);
+    }
+
+    /// Judges the flows that are over or quiet at `now_ns` (CLOCK_MONOTONIC).
+    pub fn advance(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Flow> {
+        let closed = self.correlator.advance(now_ns, inventory);
+        self.judge(&closed, inventory)
+    }
+
+    /// Judges all that is left: the trace ends.
+    pub fn finish(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Flow> {
+        let closed = self.correlator.finish(now_ns, inventory);
+        self.judge(&closed, inventory)
+    }
+
+    fn judge(&mut self, closed: &[Closed], inventory: &Inventory) -> Vec<Flow> {
+        let flows: Vec<Flow> = closed
+            .iter()
+            .map(|closed| {
+                let context = Context {
+                    inventory,
+                    realtime_offset_ns: self.realtime_offset_ns,
+                    lost: self.lost_during(closed),
+                    unavailable: &self.unavailable,
+                };
+                verdict::judge(closed, &context)
+            })
+            .filter(|flow| self.wanted.wants(flow))
+            .collect();
+        for flow in &flows {
+            self.groups.add(flow);
+        }
+        self.reported += flows.len() as u64;
+        flows
+    }
+
+    fn lost_during(&self, closed: &Closed) -> u64 {
+        // Up to now, and not only up to its last packet: that may be the one that was lost.
+        self.losses
+            .iter()
+            .filter(|l| l.to_ns >= closed.journey.first_ns)
+            .map(|l| l.count)
+            .sum()
+    }
+
+    /// The groups of what was told so far.
+    #[must_use]
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// Flow counts for the summary.
+    #[must_use]
+    pub fn flows(&self) -> Flows {
+        Flows {
+            seen: self.correlator.stats().seen,
+            reported: self.reported,
+            groups: self.groups.summary().len() as u64,
+        }
+    }
+
+    /// What the correlator holds.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.correlator.stats()
+    }
+}

@@ -1,0 +1,131 @@
+//! Whether the exchange worked.
+
+use crate::attribute::number_at;
+use crate::journey::{Closed, Direction, Exchange, Hop, IcmpAnswer, Journey};
+use crate::packet::Proto;
+use crate::report::{Delivery, DeliveryCode, End, RefusedBy};
+
+/// An opener without an answer is not called lost before this time, nanoseconds.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+pub(super) fn delivery(closed: &Closed) -> Delivery {
+    let journey = &closed.journey;
+    let refusal = refusal(journey);
+    let code = match &refusal {
+        Some(_) => DeliveryCode::Refused,
+        None if reply_lost(&journey.exchange) => DeliveryCode::ReplyLost,
+        None => code(closed),
+    };
+    Delivery {
+        code,
+        last_seen: u32::try_from(journey.request.hops().len())
+            .ok()
+            .filter(|n| *n > 0),
+        reply_last_seen: reply_last_seen(journey),
+        refused_by: refusal,
+    }
+}
+
+fn code(closed: &Closed) -> DeliveryCode {
+    let journey = &closed.journey;
+    let exchange = &journey.exchange;
+    let tcp = journey.opened.proto == Proto::TCP;
+    match (exchange.reply_ns, tcp) {
+        (None, _) if closed.end == End::TraceEnded && !overdue(journey) => DeliveryCode::InProgress,
+        (None, _) => DeliveryCode::NoReply,
+        (Some(_), false) => DeliveryCode::Completed,
+        (Some(_), true) if answered(exchange) => DeliveryCode::Completed,
+        (Some(_), true) if closed.end == End::TraceEnded => DeliveryCode::InProgress,
+        (Some(_), true) => DeliveryCode::HandshakeOnly,
+    }
+}
+
+/// The application spoke back: after a request of its own accord or to one, and nothing says
+/// that it did not arrive.
+fn answered(exchange: &Exchange) -> bool {
+    let [request, reply] = exchange.data_ns;
+    reply.is_some() && (request.is_some() || exchange.reply_arrived || exchange.fin[0])
+}
+
+/// Nothing came back, and it was asked long enough ago.
+fn overdue(journey: &Journey) -> bool {
+    journey.exchange.syn_again_ns.is_some()
+        || journey.last_ns.saturating_sub(journey.first_ns) >= PATIENCE_NS
+}
+
+/// Positive proof only: the origin sent again what had been answered, and never acknowledged the
+/// answer. What the taps did not see proves nothing.
+fn reply_lost(exchange: &Exchange) -> bool {
+    let after = |again: Option<u64>, answer: Option<u64>| {
+        again
+            .zip(answer)
+            .is_some_and(|(again, answer)| again > answer)
+    };
+    let syn_ack_lost = exchange.syn_ack.is_some()
+        && after(exchange.syn_again_ns, exchange.reply_ns)
+        && !exchange.handshake_arrived;
+    let data_lost = after(
+        exchange.data_again_ns,
+        exchange.data_ns[Direction::Reply as usize],
+    ) && !exchange.reply_arrived;
+    syn_ack_lost || data_lost
+}
+
+fn reply_last_seen(journey: &Journey) -> Option<u32> {
+    let hops = journey.reply.hops();
+    let answers = if hops.is_empty() {
+        journey.error.hops()
+    } else {
+        hops
+    };
+    answers
+        .iter()
+        .rev()
+        .find_map(|h| number_at(journey, h.place))
+}
+
+fn refusal(journey: &Journey) -> Option<RefusedBy> {
+    let exchange = &journey.exchange;
+    let first = |hops: &[Hop]| hops.first().and_then(|h| number_at(journey, h.place));
+    let reset = exchange
+        .reset
+        .filter(|(dir, _)| *dir == Direction::Reply && exchange.syn_ack.is_none());
+    if reset.is_some() && exchange.opened {
+        let hop = journey.reply.hops().first()?;
+        return Some(RefusedBy {
+            addr: hop.tuples().next()?.src,
+            kind: "rst".into(),
+            hop: first(journey.reply.hops()),
+        });
+    }
+    let answer = journey.answer.filter(|_| exchange.reply_ns.is_none())?;
+    Some(RefusedBy {
+        addr: answer.from,
+        kind: kind(&answer)?.into(),
+        hop: first(journey.error.hops()),
+    })
+}
+
+/// The name of an ICMP error that ends a flow; `None` for those that do not (a redirect, or a
+/// packet that was too big and can be sent smaller).
+fn kind(answer: &IcmpAnswer) -> Option<&'static str> {
+    Some(match (answer.v6, answer.kind, answer.code) {
+        (false, 3, 0) => "net-unreachable",
+        (false, 3, 1) => "host-unreachable",
+        (false, 3, 2) => "protocol-unreachable",
+        (false, 3, 3) | (true, 1, 4) => "port-unreachable",
+        (false, 3, 4) => return None,
+        (false, 3, 9) => "net-prohibited",
+        (false, 3, 10) => "host-prohibited",
+        (false, 3, 13) | (true, 1, 1) => "admin-prohibited",
+        (false, 3, _) => "destination-unreachable",
+        (true, 1, 0) => "no-route",
+        (true, 1, 3) => "address-unreachable",
+        (true, 1, 5) => "source-policy",
+        (true, 1, 6) => "reject-route",
+        (true, 1, _) => "destination-unreachable",
+        (false, 11, _) | (true, 3, _) => "time-exceeded",
+        (false, 12, _) | (true, 4, _) => "parameter-problem",
+        _ => return None,
+    })
+}

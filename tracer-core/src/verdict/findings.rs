@@ -1,0 +1,172 @@
+//! What a person on call should know beside the verdict.
+
+use super::Context;
+use super::source::source_changes;
+use crate::attribute::original;
+use crate::journey::{Direction, Journey};
+use crate::packet::Proto;
+use crate::report::{
+    Code, Delivery, DeliveryCode, Finding, Rewrite, RewriteDirection, RewriteField, Severity,
+    SourceCode, Verdict,
+};
+use serde_json::{Value, json};
+
+/// Whether a finding means that the verdict is not certain.
+pub(super) fn is_doubt(code: Code) -> bool {
+    matches!(
+        code,
+        Code::AmbiguousMatch | Code::EventsLost | Code::PointUnavailable
+    )
+}
+
+pub(super) fn findings(
+    journey: &Journey,
+    rewrites: &[Rewrite],
+    delivery: &Delivery,
+    verdict: &Verdict,
+    context: &Context<'_>,
+) -> Vec<Finding> {
+    let mut found = Vec::new();
+    found.extend(predates(journey));
+    found.extend(double_rewrite(rewrites));
+    found.extend(port_rewritten(rewrites));
+    found.extend(peer_route(journey, delivery, verdict));
+    found.extend(peer_closed(journey, delivery));
+    found.extend(ambiguous(journey));
+    found.extend(unseen_request(journey));
+    found.extend(lost(context));
+    found.extend(context.unavailable.iter().map(|u| Finding {
+        text: format!("{} could not be observed: {}", u.what, u.why),
+        ..finding(Code::PointUnavailable, Severity::Warning)
+    }));
+    found
+}
+
+fn finding(code: Code, severity: Severity) -> Finding {
+    Finding {
+        code,
+        severity,
+        text: String::new(),
+        fix: None,
+        rule: None,
+        hop: None,
+        data: Value::Null,
+    }
+}
+
+fn predates(journey: &Journey) -> Option<Finding> {
+    journey.predates.then(|| Finding {
+        text: "the flow was open before the trace began: it keeps the translation it was given \
+               then, whatever the rules say today"
+            .into(),
+        fix: Some("judge by a connection opened now".into()),
+        ..finding(Code::MappingPredatesTrace, Severity::Info)
+    })
+}
+
+fn double_rewrite(rewrites: &[Rewrite]) -> Option<Finding> {
+    let chain: Vec<_> = source_changes(rewrites).collect();
+    let last = chain.last().filter(|_| chain.len() > 1)?;
+    Some(Finding {
+        text: format!(
+            "the source was rewritten {} times: {} is what left last",
+            chain.len(),
+            last.to.addr
+        ),
+        hop: last.between[1],
+        ..finding(Code::DoubleRewrite, Severity::Warning)
+    })
+}
+
+fn port_rewritten(rewrites: &[Rewrite]) -> Option<Finding> {
+    let change = rewrites.iter().find(|r| {
+        r.direction == RewriteDirection::Request
+            && matches!(r.field, RewriteField::Sport | RewriteField::Dport)
+    })?;
+    let end = match change.field {
+        RewriteField::Sport => "source",
+        _ => "destination",
+    };
+    Some(Finding {
+        text: format!(
+            "the address was kept, but the {end} port {} became {}",
+            change.from.port, change.to.port
+        ),
+        hop: change.between[1],
+        data: json!({"from": change.from.port, "to": change.to.port}),
+        ..finding(Code::PortRewritten, Severity::Info)
+    })
+}
+
+fn peer_route(journey: &Journey, delivery: &Delivery, verdict: &Verdict) -> Option<Finding> {
+    let unanswered =
+        delivery.code == DeliveryCode::NoReply && verdict.source == SourceCode::SourcePreserved;
+    let source = verdict.source_on_wire.filter(|_| unanswered)?;
+    let to = original(journey).dst;
+    let mut text = format!(
+        "the request left here as {source} and nothing came back: {to} may have no route to \
+         {source}, or it was lost or dropped on the way"
+    );
+    if journey.opened.proto != Proto::TCP {
+        text.push_str("; it may have taken effect there all the same");
+    }
+    Some(Finding {
+        text,
+        fix: Some(format!(
+            "on the far side, look for a route to {source} (`ip route get {source}`) and capture \
+             there whether the request arrives"
+        )),
+        hop: delivery.last_seen,
+        data: json!({"source": source, "destination": to}),
+        ..finding(Code::PeerRouteSuspected, Severity::Warning)
+    })
+}
+
+fn peer_closed(journey: &Journey, delivery: &Delivery) -> Option<Finding> {
+    let exchange = &journey.exchange;
+    let [request, reply] = exchange.data_ns;
+    let reply_end = exchange.fin[Direction::Reply as usize]
+        || exchange.reset.is_some_and(|(d, _)| d == Direction::Reply);
+    let early = delivery.code == DeliveryCode::HandshakeOnly
+        && request.is_some()
+        && reply.is_none()
+        && reply_end;
+    early.then(|| Finding {
+        text: "the far side took the connection and closed it after the first data without a \
+               word: the network works, the application or a policy there refused"
+            .into(),
+        fix: Some("look at the far side's allow-list and log for the source named here".into()),
+        ..finding(Code::PeerClosedEarly, Severity::Warning)
+    })
+}
+
+fn ambiguous(journey: &Journey) -> Option<Finding> {
+    journey.ambiguous.then(|| Finding {
+        text: "some packets fit this flow and another one with the same addresses; they were \
+               counted for neither"
+            .into(),
+        fix: Some("look at one namespace at a time with --scope".into()),
+        ..finding(Code::AmbiguousMatch, Severity::Warning)
+    })
+}
+
+fn unseen_request(journey: &Journey) -> Option<Finding> {
+    journey.request.is_empty().then(|| Finding {
+        text: "only replies were sighted: the request takes a way that no tap of this run sees"
+            .into(),
+        fix: Some("trace without --scope, or on the host that the request leaves by".into()),
+        ..finding(Code::PointUnavailable, Severity::Warning)
+    })
+}
+
+fn lost(context: &Context<'_>) -> Option<Finding> {
+    (context.lost > 0).then(|| Finding {
+        text: format!(
+            "{} events were lost while this flow lasted: hops or answers may be missing here",
+            context.lost
+        ),
+        fix: Some("narrow the filter (--dest, --port, --scope)".into()),
+        data: json!({"lost": context.lost}),
+        ..finding(Code::EventsLost, Severity::Warning)
+    })
+}

@@ -1,0 +1,71 @@
+//! From a journey to the answer: one [`report::Flow`](crate::report::Flow).
+
+mod delivery;
+mod findings;
+mod origin;
+mod source;
+mod view;
+
+pub use view::sighting;
+
+pub use origin::Origin;
+
+use crate::attribute;
+use crate::inventory::Inventory;
+use crate::journey::{Closed, Hop, Journey};
+use crate::report::{Flow, Packets, SCHEMA, Unavailable};
+
+/// What is known beside the journey.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The host.
+    pub inventory: &'a Inventory,
+    /// What to add to CLOCK_MONOTONIC to get nanoseconds since 1970, UTC.
+    pub realtime_offset_ns: i64,
+    /// Events that were lost while the flow lasted.
+    pub lost: u64,
+    /// Points that were wanted and could not be observed.
+    pub unavailable: &'a [Unavailable],
+}
+
+/// Judges one flow.
+#[must_use]
+pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
+    let journey = &closed.journey;
+    let rewrites = attribute::rewrites(journey, context.inventory);
+    let delivery = delivery::delivery(closed);
+    let mut verdict = source::verdict(journey, &rewrites, &delivery, context);
+    let findings = findings::findings(journey, &rewrites, &delivery, &verdict, context);
+    verdict.complete = !findings.iter().any(|f| findings::is_doubt(f.code));
+    let flow = attribute::original(journey);
+    Flow {
+        schema: SCHEMA,
+        id: view::id(journey),
+        first_seen: view::time(journey.first_ns, context.realtime_offset_ns),
+        end: closed.end,
+        count: 1,
+        flow: flow.into(),
+        origin: origin::origin(journey, context.inventory),
+        hops: view::hops(journey, context.inventory),
+        rewrites,
+        packets: packets(journey),
+        delivery,
+        drops: Vec::new(),
+        proxy: None,
+        findings,
+        verdict,
+    }
+}
+
+/// Each direction is counted where it is first seen.
+fn packets(journey: &Journey) -> Packets {
+    let first = |hops: &[Hop]| hops.first().map_or((0, 0), |h| (h.packets(), h.bytes()));
+    let (request, request_bytes) = first(journey.request.hops());
+    let (reply, reply_bytes) = first(journey.reply.hops());
+    Packets {
+        request,
+        reply,
+        request_bytes,
+        reply_bytes,
+    }
+}

@@ -1,0 +1,180 @@
+//! What became of the source address.
+
+use super::Context;
+use crate::attribute::{original, role_word};
+use crate::event::{Dir, NetnsId};
+use crate::inventory::{Inventory, Role};
+use crate::journey::{Hop, Journey};
+use crate::report::{
+    Delivery, Rewrite, RewriteAgent, RewriteDirection, RewriteField, RewriteHook, SourceCode,
+    Verdict, Where,
+};
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+pub(super) fn verdict(
+    journey: &Journey,
+    rewrites: &[Rewrite],
+    delivery: &Delivery,
+    context: &Context<'_>,
+) -> Verdict {
+    let changes: Vec<&Rewrite> = source_changes(rewrites).collect();
+    let (source, mut text) = if !changes.is_empty() {
+        (SourceCode::SourceRewritten, rewritten(&changes, context))
+    } else if let Some(last) = journey.request.hops().last() {
+        kept(journey, last, delivery, context)
+    } else {
+        let text = "only replies were sighted, not the request";
+        (SourceCode::SourceUnknown, text.to_owned())
+    };
+    if journey.request.forked {
+        text.push_str("; the packet was copied on the way, and one copy is followed here");
+    }
+    let on_wire = source_on_wire(journey, &changes);
+    Verdict {
+        source,
+        source_on_wire: on_wire.filter(|_| source != SourceCode::SourceUnknown),
+        complete: true,
+        text,
+    }
+}
+
+/// Changes of the request's source address.
+pub(super) fn source_changes(rewrites: &[Rewrite]) -> impl Iterator<Item = &Rewrite> {
+    rewrites
+        .iter()
+        .filter(|r| r.direction == RewriteDirection::Request && r.field == RewriteField::Src)
+}
+
+/// The source at the request's last sighting; where it was delivered here, as it was delivered.
+fn source_on_wire(journey: &Journey, changes: &[&Rewrite]) -> Option<IpAddr> {
+    let last = journey.request.hops().last()?;
+    let delivered = changes.last().filter(|c| c.between[1].is_none());
+    delivered
+        .map(|c| c.to.addr)
+        .or_else(|| last.tuples().next_back().map(|t| t.src))
+}
+
+fn rewritten(changes: &[&Rewrite], context: &Context<'_>) -> String {
+    let mut text = String::new();
+    for (i, change) in changes.iter().enumerate() {
+        let _ = if i == 0 {
+            write!(
+                text,
+                "source {} became {}",
+                change.from.addr, change.to.addr
+            )
+        } else {
+            write!(text, ", then {}", change.to.addr)
+        };
+        let _ = write!(text, " {}", role_word(change.place));
+        if let Some(name) = elsewhere(change, context) {
+            let _ = write!(text, " ({name})");
+        }
+        text.push_str(&agent(change));
+    }
+    text
+}
+
+/// The name of a namespace that is neither the node's nor the sender's.
+fn elsewhere<'a>(change: &Rewrite, context: &Context<'a>) -> Option<&'a str> {
+    let other = matches!(change.place, Where::Gateway | Where::Downstream);
+    let netns = change.netns.filter(|_| other)?;
+    context.inventory.name(NetnsId(netns))
+}
+
+fn agent(change: &Rewrite) -> String {
+    match change.agent {
+        RewriteAgent::Netfilter => format!(", netfilter{}", change.hook.map_or("", hook)),
+        RewriteAgent::TcBpf => match change.hook {
+            Some(RewriteHook::TcIngress) => ", a traffic-control program at ingress".into(),
+            _ => ", a traffic-control program at egress".into(),
+        },
+        _ => match change.between {
+            [Some(a), Some(b)] => format!(", between hop {a} and hop {b}"),
+            _ => String::new(),
+        },
+    }
+}
+
+fn hook(hook: RewriteHook) -> &'static str {
+    match hook {
+        RewriteHook::Prerouting => " PREROUTING",
+        RewriteHook::Input => " INPUT",
+        RewriteHook::Forward => " FORWARD",
+        RewriteHook::Output => " OUTPUT",
+        RewriteHook::Postrouting => " POSTROUTING",
+        RewriteHook::TcIngress | RewriteHook::TcEgress | RewriteHook::Xdp => "",
+    }
+}
+
+/// Nothing changed the source as far as it was sighted: did it get anywhere?
+fn kept(
+    journey: &Journey,
+    last: &Hop,
+    delivery: &Delivery,
+    context: &Context<'_>,
+) -> (SourceCode, String) {
+    let inventory = context.inventory;
+    let source = original(journey).src;
+    let exits = exits(journey, inventory);
+    if !exits.is_empty() {
+        let names: Vec<String> = exits.iter().map(|h| name(h, inventory)).collect();
+        let copied = if names.len() > 1 {
+            " (the packet was copied)"
+        } else {
+            ""
+        };
+        let text = format!(
+            "source {source} was kept; left by {}{copied}",
+            names.join(" and ")
+        );
+        return (SourceCode::SourcePreserved, text);
+    }
+    let here = last
+        .tuples()
+        .next_back()
+        .is_some_and(|t| inventory.owns(last.place.netns, t.dst));
+    let answered = journey.exchange.reply_ns.is_some() && delivery.refused_by.is_none();
+    let by = name(last, inventory);
+    if here || answered {
+        let text = format!("source {source} was kept; it came in by {by} and was delivered here");
+        return (SourceCode::SourcePreserved, text);
+    }
+    let text = match delivery.refused_by {
+        Some(_) => format!("the packet came in by {by} as {source} and was refused"),
+        None => format!("the packet came in by {by} as {source} and was not sighted leaving"),
+    };
+    (SourceCode::SourceUnknown, text)
+}
+
+fn name(hop: &Hop, inventory: &Inventory) -> String {
+    inventory
+        .link(hop.place.netns, hop.place.ifindex)
+        .map_or_else(
+            || format!("device {}", hop.place.ifindex),
+            |l| l.name.clone(),
+        )
+}
+
+/// Where the packet left the node; where it never met that, the last namespace that it left. More
+/// than one when it was copied (a bridge that floods). Where devices are stacked (VLAN on bond on
+/// hardware) only the lowest counts.
+fn exits<'a>(journey: &'a Journey, inventory: &Inventory) -> Vec<&'a Hop> {
+    let hops = journey.request.hops();
+    let on_node = |h: &&Hop| inventory.role(h.place.netns) == Role::Node;
+    let Some(last) = hops.iter().rev().find(on_node).or(hops.last()) else {
+        return Vec::new();
+    };
+    if last.place.dir == Dir::Ingress {
+        return Vec::new();
+    }
+    hops.iter()
+        .filter(|h| h.place.netns == last.place.netns && h.place.dir == Dir::Egress)
+        .filter(|h| {
+            let link = inventory.link(h.place.netns, h.place.ifindex);
+            let is_end = link.is_some_and(|l| matches!(l.kind.as_str(), "" | "veth" | "tun"));
+            h.place == last.place || is_end
+        })
+        .collect()
+}

@@ -1,0 +1,138 @@
+//! The journey's hops as the report shows them.
+
+use crate::event::{Conntrack, Event, NetnsId};
+use crate::inventory::Inventory;
+use crate::journey::{Hop, Journey};
+use crate::report::{self, ConntrackView, ProtoTuple};
+use std::hash::{Hash, Hasher};
+use std::time::{Duration, SystemTime};
+
+pub(super) fn hops(journey: &Journey, inventory: &Inventory) -> Vec<report::Hop> {
+    let hops = journey.request.hops();
+    let start = hops
+        .iter()
+        .find(|h| !h.is_filled())
+        .map_or(0, |h| h.time_ns);
+    let mut latest = 0;
+    (1..)
+        .zip(hops)
+        .map(|(n, hop)| {
+            if !hop.is_filled() {
+                latest = micros(hop.time_ns, start);
+            }
+            view(n, hop, latest, journey, inventory)
+        })
+        .collect()
+}
+
+fn view(n: u32, hop: &Hop, t_us: i64, journey: &Journey, inventory: &Inventory) -> report::Hop {
+    let netns = hop.place.netns;
+    let link = inventory.link(netns, hop.place.ifindex);
+    report::Hop {
+        n,
+        host: inventory.host.clone(),
+        netns: known(netns),
+        netns_name: inventory.name(netns).map(str::to_owned),
+        ifname: link.map(|l| l.name.clone()),
+        ifindex: hop.place.ifindex,
+        dir: hop.place.dir,
+        point: None,
+        t_us,
+        tuple: hop.tuple().unwrap_or(journey.opened).into(),
+        outer: None,
+        mark: hop.mark,
+        ct: hop.conntrack.as_ref().map(conntrack),
+    }
+}
+
+/// One sighting as the report shows it, with its protocol: for `--each-packet`.
+#[must_use]
+pub fn sighting(event: &Event, inventory: &Inventory) -> (ProtoTuple, report::Hop) {
+    let link = event.netns.and_then(|netns| inventory.link(netns, event.ifindex));
+    let hop = report::Hop {
+        n: 1,
+        host: inventory.host.clone(),
+        netns: event.netns.map(|netns| netns.0),
+        netns_name: event.netns.and_then(|netns| inventory.name(netns)).map(str::to_owned),
+        ifname: link.map(|l| l.name.clone()),
+        ifindex: event.ifindex,
+        dir: event.tap.dir(),
+        point: None,
+        t_us: i64::try_from(event.time_ns / 1000).unwrap_or(i64::MAX),
+        tuple: event.tuple.into(),
+        outer: None,
+        mark: event.mark,
+        ct: event.conntrack.as_ref().map(conntrack),
+    };
+    (event.tuple.into(), hop)
+}
+
+/// A namespace's number, if it was readable.
+pub(super) fn known(netns: NetnsId) -> Option<u32> {
+    (netns.0 != 0).then_some(netns.0)
+}
+
+fn micros(time: u64, start: u64) -> i64 {
+    let delta = i128::from(time) - i128::from(start);
+    i64::try_from(delta / 1000).unwrap_or(i64::MAX)
+}
+
+/// Names of `enum ip_conntrack_status` bits, in the order of a connection's life.
+const STATUS: [(u32, &str); 6] = [
+    (Conntrack::SRC_NAT, "src-nat"),
+    (Conntrack::DST_NAT, "dst-nat"),
+    (Conntrack::CONFIRMED, "confirmed"),
+    (Conntrack::SEEN_REPLY, "seen-reply"),
+    (Conntrack::ASSURED, "assured"),
+    (Conntrack::DYING, "dying"),
+];
+
+fn conntrack(ct: &Conntrack) -> ConntrackView {
+    ConntrackView {
+        orig: ct.orig.into(),
+        reply: ct.reply.into(),
+        zone: ct.zone,
+        mark: ct.mark,
+        status: STATUS
+            .iter()
+            .filter(|(bit, _)| ct.status & bit != 0)
+            .map(|(_, name)| (*name).to_owned())
+            .collect(),
+    }
+}
+
+/// RFC 3339, UTC, milliseconds.
+pub(super) fn time(monotonic_ns: u64, realtime_offset_ns: i64) -> String {
+    let unix_ns = i128::from(monotonic_ns) + i128::from(realtime_offset_ns);
+    // Beyond the year 9999 RFC 3339 ends.
+    let unix_ns = unix_ns.clamp(0, 253_402_300_799_000_000_000);
+    let unix_ns = u64::try_from(unix_ns / 1_000_000).unwrap_or(0);
+    humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + Duration::from_millis(unix_ns))
+        .to_string()
+}
+
+/// The flow's name: the same in every run over the same events.
+pub(super) fn id(journey: &Journey) -> String {
+    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    journey.opened.hash(&mut hash);
+    journey.first_ns.hash(&mut hash);
+    journey.exchange.syn.hash(&mut hash);
+    let first = journey.request.hops().first();
+    first.map(|h| h.place).hash(&mut hash);
+    format!("{:016x}", hash.finish())
+}
+
+/// FNV-1a: fixed, unlike the standard library's hashers.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

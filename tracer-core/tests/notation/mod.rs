@@ -1,0 +1,157 @@
+//! The compact notation of scenario files: what a host looks like, then one line per sighting.
+//!
+//! ```text
+//! include lab.host                   the lines of another file of the folder
+//! ns node 1 node                     namespace, inode number; "node" marks the node
+//! ns pod 100 pod=shop/web            … pod=NS/NAME, or nothing
+//! link pod 2 eth0 10.12.3.4/24 peer=node:7
+//! route pod default 10.12.3.1 2      destination, next hop (or -), device
+//! cgroup 77 /kubepods/x pod=shop/db
+//! ct A 10.12.3.4:1>10.20.30.40:2 / 10.20.30.40:2>10.100.0.5:9 snat zone=1
+//! @0 tx pod/eth0 tcp 10.12.3.4:1>10.20.30.40:2 S seq=100 skb=a local
+//!   +12 rx node/veth1                the same packet, 12 µs later: only what changed is said
+//!   +47 tx node/eth0 src=10.100.0.5:9 ct=A
+//! end 500                            milliseconds; without it the trace lasts ten seconds more
+//! ```
+//! Times are milliseconds (`@`) or microseconds after the line before (`+`). Taps are rx, tx, tci
+//! and tce. Flags are tcpdump's: `S`, `S.`, `.`, `P.`, `F.`, `R`. Counters count by themselves;
+//! `more=N` packets passed since the last sighting without being told.
+
+mod host;
+mod sighting;
+
+use std::path::{Path, PathBuf};
+use tracer_core::event::Event;
+use tracer_core::inventory::Inventory;
+use tracer_core::journey::Settings;
+use tracer_core::report::{Flow, Unavailable};
+use tracer_core::trace::Trace;
+
+/// Monotonic time of `@0`.
+pub(crate) const START_NS: u64 = 1_000_000_000_000;
+/// 2026-12-01T11:39:00Z less START_NS.
+pub(crate) const REALTIME_NS: i64 = 1_796_125_140_000_000_000 - START_NS as i64;
+
+/// Where the scenario files are.
+pub(crate) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")
+}
+
+/// A parsed scenario.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scenario {
+    pub(crate) inventory: Inventory,
+    pub(crate) events: Vec<Event>,
+    pub(crate) end_ns: Option<u64>,
+    pub(crate) lost: Option<(u64, u64, u64)>,
+    pub(crate) unavailable: Vec<Unavailable>,
+}
+
+impl Scenario {
+    /// Reads a file; panics with the line that is wrong, since it is part of a test.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut parser = Parser::default();
+        parser.text(text);
+        parser.scenario
+    }
+
+    /// Runs the events in the given order. Each is read as late as the reorder window allows, or
+    /// at its own time.
+    pub(crate) fn run(&self, events: impl IntoIterator<Item = (u64, Event)>) -> (Vec<Flow>, Trace) {
+        let mut trace = Trace::new(Settings::default(), REALTIME_NS);
+        for what in &self.unavailable {
+            trace.unavailable(what.clone());
+        }
+        if let Some((from, to, count)) = self.lost {
+            trace.lost(from, to, count);
+        }
+        let mut flows = Vec::new();
+        let mut last = START_NS;
+        for (read_ns, event) in events {
+            last = last.max(event.time_ns);
+            flows.extend(trace.advance(read_ns, &self.inventory));
+            assert!(!trace.push(event), "far fewer events than that");
+        }
+        let end = self.end_ns.unwrap_or(last + 10_000_000_000);
+        flows.extend(trace.advance(end, &self.inventory));
+        flows.extend(trace.finish(end, &self.inventory));
+        (flows, trace)
+    }
+
+    /// Runs the events as they come.
+    pub(crate) fn run_in_order(&self) -> (Vec<Flow>, Trace) {
+        self.run(self.events.iter().map(|e| (e.time_ns, e.clone())))
+    }
+}
+
+#[derive(Default)]
+struct Parser {
+    scenario: Scenario,
+    host: host::Names,
+    sightings: sighting::Sightings,
+}
+
+impl Parser {
+    fn text(&mut self, text: &str) {
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.split('#').next().unwrap_or("");
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if words.is_empty() {
+                continue;
+            }
+            if let Err(wrong) = self.line(&words) {
+                panic!("line {number}: {wrong}: {line}");
+            }
+        }
+    }
+
+    fn line(&mut self, words: &[&str]) -> Result<(), String> {
+        if words[0] == "include" {
+            let path = folder().join(arg(words, 1)?);
+            let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+            self.text(&text);
+            return Ok(());
+        }
+        let scenario = &mut self.scenario;
+        match words[0] {
+            "host" | "ns" | "link" | "route" | "cgroup" => {
+                self.host.line(&mut scenario.inventory, words)
+            }
+            "ct" => self.sightings.entry(words),
+            "end" => {
+                scenario.end_ns = Some(START_NS + sighting::millis(arg(words, 1)?)?);
+                Ok(())
+            }
+            "lost" => {
+                let at = |i| Ok::<_, String>(START_NS + sighting::millis(arg(words, i)?)?);
+                scenario.lost = Some((at(1)?, at(2)?, number(arg(words, 3)?)?));
+                Ok(())
+            }
+            "unavailable" => {
+                scenario.unavailable.push(Unavailable {
+                    what: arg(words, 1)?.into(),
+                    why: words[2..].join(" "),
+                    effect: "no hop there".into(),
+                });
+                Ok(())
+            }
+            _ => {
+                let event = self.sightings.line(&self.host, words)?;
+                scenario.events.push(event);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn arg<'a>(words: &[&'a str], at: usize) -> Result<&'a str, String> {
+    words
+        .get(at)
+        .copied()
+        .ok_or_else(|| format!("word {at} is missing"))
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is not a number"))
+}

@@ -1,0 +1,49 @@
+//! `srctrace doctor`: what can be observed on this machine.
+
+use super::failure::Failure;
+use super::print;
+use crate::cli::DoctorOutput;
+use crate::kernel::features;
+use crate::render::{self, Look};
+use crate::sink;
+use crate::system::host;
+use tracer_core::expect::ExitStatus;
+use tracer_core::report::{Capability, Line};
+
+pub(super) fn doctor(output: DoctorOutput) -> Result<ExitStatus, Failure> {
+    let capabilities: Vec<Capability> =
+        features::capabilities().into_iter().chain(privileges()).collect();
+    match output {
+        DoctorOutput::Text => {
+            let look = Look { colour: sink::stdout_colour(), names: true, verbose: 0 };
+            print(&render::doctor(&capabilities, look))
+        }
+        DoctorOutput::Json => {
+            for capability in capabilities {
+                let line = render::json_line(&Line::Capability(capability))
+                    .map_err(|e| Failure::Output(e.to_string()))?;
+                print(&line)?;
+            }
+            Ok(ExitStatus::Done)
+        }
+    }
+}
+
+fn privileges() -> Vec<Capability> {
+    let missing = host::missing_capabilities();
+    if missing.is_empty() {
+        return vec![Capability {
+            what: "privileges".to_owned(),
+            available: true,
+            why: "every capability that srctrace uses is held".to_owned(),
+            effect: "attaching, entering namespaces, reading processes".to_owned(),
+        }];
+    }
+    let line = |m: host::MissingCapability| Capability {
+        what: m.name,
+        available: false,
+        why: "this process does not hold it".to_owned(),
+        effect: m.effect.to_owned(),
+    };
+    missing.into_iter().map(line).collect()
+}

@@ -1,0 +1,76 @@
+//! Every way in which a command ends early, with its exit status.
+
+use crate::cli::UsageError;
+use crate::kernel::{KernelError, OffsetsError};
+use crate::sink::SinkError;
+use crate::system::SystemError;
+use tracer_core::expect::ExitStatus;
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Wrong usage.
+    Usage(String),
+    /// It cannot be traced here.
+    CannotTrace(String),
+    /// The results could not be written.
+    Output(String),
+    /// Nobody reads the results any more: a quiet end.
+    Closed,
+}
+
+impl Failure {
+    /// What to tell, if anything.
+    pub(super) fn line(&self) -> Option<&str> {
+        match self {
+            Self::Usage(line) | Self::CannotTrace(line) | Self::Output(line) => Some(line),
+            Self::Closed => None,
+        }
+    }
+
+    pub(super) fn status(&self) -> ExitStatus {
+        match self {
+            Self::Usage(_) => ExitStatus::Usage,
+            Self::CannotTrace(_) => ExitStatus::CannotTrace,
+            Self::Output(_) => ExitStatus::OutputFailed,
+            Self::Closed => ExitStatus::Done,
+        }
+    }
+}
+
+impl From<UsageError> for Failure {
+    fn from(error: UsageError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<SystemError> for Failure {
+    fn from(error: SystemError) -> Self {
+        if error.is_usage() {
+            Self::Usage(error.to_string())
+        } else {
+            Self::CannotTrace(error.to_string())
+        }
+    }
+}
+
+impl From<KernelError> for Failure {
+    fn from(error: KernelError) -> Self {
+        Self::CannotTrace(error.to_string())
+    }
+}
+
+impl From<OffsetsError> for Failure {
+    fn from(error: OffsetsError) -> Self {
+        Self::CannotTrace(error.to_string())
+    }
+}
+
+impl From<SinkError> for Failure {
+    fn from(error: SinkError) -> Self {
+        match error {
+            SinkError::Closed => Self::Closed,
+            failed => Self::Output(failed.to_string()),
+        }
+    }
+}

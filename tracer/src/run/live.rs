@@ -1,0 +1,309 @@
+//! The loop of a live trace: ring and counters in, flows out.
+
+use super::clock;
+use super::failure::Failure;
+use super::plan::Plan;
+use super::probe::Probe;
+use super::silence::Silence;
+use super::taps::Taps;
+use super::tell::Teller;
+use crate::cli::TraceOptions;
+use crate::kernel::{Programs, Ring};
+use crate::system::netns::Netns;
+use crate::system::{Changed, Survey, Watch, host};
+use std::collections::BTreeSet;
+use std::future::pending;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{MissedTickBehavior, interval, sleep_until};
+use tracer_core::event::{Counter, Event, NetnsId, decode};
+use tracer_core::expect::{ExitStatus, Expectations};
+use tracer_core::inventory::Inventory;
+use tracer_core::report::{Events, Flow, SCHEMA, Summary};
+use tracer_core::trace::Trace;
+
+/// The ring is looked at this often: its writers do not wake us, unless it is a quarter full.
+const POLL: Duration = Duration::from_millis(20);
+/// Records taken at once, before anything else gets its turn.
+const BATCH: usize = 65_536;
+/// Every so many polls flows are judged and the kernel's counters read.
+const JUDGE_EVERY: u32 = 5;
+/// Counters of flows are read anew at that many judgements, while there are few flows.
+const COUNT_EVERY: u32 = 10;
+/// With more flows than this their counters are read only at the end.
+const FEW_FLOWS: usize = 2000;
+
+/// A running trace.
+pub(super) struct Live<'a> {
+    node: &'a Netns,
+    survey: Survey,
+    watch: Watch,
+    programs: Programs,
+    ring: Ring,
+    trace: Trace,
+    taps: Taps,
+    teller: Teller,
+    expectations: Expectations,
+    silence: Silence<'a>,
+    started: String,
+    start: Instant,
+    received: u64,
+    lost: u64,
+    last_counted_ns: u64,
+    strangers: BTreeSet<NetnsId>,
+    cgroups: BTreeSet<u64>,
+}
+
+/// Why the loop ended.
+enum Stop {
+    Asked,
+    Enough,
+}
+
+impl<'a> Live<'a> {
+    #[expect(clippy::too_many_arguments, reason = "the parts of a trace, put together once")]
+    pub(super) fn new(
+        plan: &'a Plan,
+        survey: Survey,
+        watch: Watch,
+        programs: Programs,
+        ring: Ring,
+        trace: Trace,
+        taps: Taps,
+        teller: Teller,
+    ) -> Self {
+        Self {
+            node: &plan.node,
+            silence: Silence::new(plan),
+            survey,
+            watch,
+            programs,
+            ring,
+            trace,
+            taps,
+            teller,
+            expectations: Expectations::default(),
+            started: clock::utc_now(),
+            start: Instant::now(),
+            received: 0,
+            lost: 0,
+            last_counted_ns: clock::monotonic_ns(),
+            strangers: BTreeSet::new(),
+            cgroups: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn inventory(&self) -> &Inventory {
+        self.survey.inventory()
+    }
+
+    pub(super) fn host(&self) -> &str {
+        self.teller.host()
+    }
+
+    pub(super) fn started(&self) -> &str {
+        &self.started
+    }
+
+    /// Runs until something ends it, then sums up.
+    pub(super) async fn run(
+        &mut self,
+        options: &TraceOptions,
+        probe: Option<Probe>,
+    ) -> Result<ExitStatus, Failure> {
+        self.expectations = Expectations::new(options.check.expectations());
+        let outcome = self.look(options, probe).await;
+        if let Err(failure @ (Failure::Closed | Failure::Output(_))) = outcome {
+            return Err(failure);
+        }
+        outcome?;
+        self.finish()
+    }
+
+    async fn look(
+        &mut self,
+        options: &TraceOptions,
+        mut probe: Option<Probe>,
+    ) -> Result<Stop, Failure> {
+        let mut interrupt = listen(SignalKind::interrupt())?;
+        let mut terminate = listen(SignalKind::terminate())?;
+        let mut hangup = listen(SignalKind::hangup())?;
+        let mut poll = interval(POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let end = options.stop.after.map(|after| tokio::time::Instant::now() + after);
+        let mut polls = 0u32;
+        loop {
+            tokio::select! {
+                biased;
+                _ = interrupt.recv() => return Ok(Stop::Asked),
+                _ = terminate.recv() => return Ok(Stop::Asked),
+                _ = hangup.recv() => return Ok(Stop::Asked),
+                () = until(end) => return Ok(Stop::Asked),
+                changed = self.watch.changed() => self.changed(&changed?),
+                answered = super::probe::next(&mut probe) => {
+                    if answered? {
+                        return Ok(Stop::Enough);
+                    }
+                }
+                _ = poll.tick() => {
+                    polls = polls.wrapping_add(1);
+                    self.drain();
+                    self.taps.attach_next(&mut self.programs, self.node, self.survey.inventory());
+                    if polls.is_multiple_of(JUDGE_EVERY) {
+                        self.judge(polls / JUDGE_EVERY)?;
+                    }
+                    if options.stop.flows.is_some_and(|n| self.teller.told() >= n.get()) {
+                        return Ok(Stop::Enough);
+                    }
+                }
+            }
+        }
+    }
+
+    fn changed(&mut self, changed: &Changed) {
+        let delta = self.survey.refresh(changed);
+        if delta.removed.contains(&self.node.id) {
+            self.watch.release_node();
+        }
+        self.taps.changed(&delta);
+    }
+
+    /// Takes what is in the ring.
+    fn drain(&mut self) {
+        loop {
+            let (mut full, mut taken) = (false, 0);
+            let Self { ring, trace, taps, teller, survey, strangers, cgroups, .. } = self;
+            while taken < BATCH && !full {
+                let got = ring.drain(256, |bytes| {
+                    // A record that cannot be read is a bug of ours; it was counted as told.
+                    let Ok(event) = decode(bytes) else { return };
+                    taps.sighted(&event);
+                    teller.packet(&event, survey.inventory());
+                    note_unknown(&event, survey.inventory(), strangers, cgroups);
+                    full |= trace.push(event);
+                });
+                taken += got;
+                if got < 256 {
+                    break;
+                }
+            }
+            self.received += taken as u64;
+            if !full {
+                return;
+            }
+            // Memory before order: what is held back is processed now.
+            let now = clock::monotonic_ns();
+            let flows = self.trace.advance(now, self.survey.inventory());
+            if self.tell(&flows).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn judge(&mut self, round: u32) -> Result<(), Failure> {
+        let now = clock::monotonic_ns();
+        self.count_lost(now)?;
+        if !self.strangers.is_empty() {
+            let strangers = std::mem::take(&mut self.strangers);
+            let delta = self.survey.learn(&strangers);
+            self.taps.changed(&delta);
+        }
+        self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
+        if round.is_multiple_of(COUNT_EVERY) && self.trace.stats().followed <= FEW_FLOWS {
+            self.count_flows(now)?;
+        }
+        let flows = self.trace.advance(now, self.survey.inventory());
+        self.tell(&flows)?;
+        if self.received == 0 && self.teller.is_waiting() {
+            self.silence.speak(self.start.elapsed(), &self.survey);
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
+        for flow in flows {
+            self.expectations.judge(flow, self.survey.inventory());
+            self.teller.flow(flow)?;
+        }
+        Ok(())
+    }
+
+    fn count_lost(&mut self, now_ns: u64) -> Result<(), Failure> {
+        let counters = self.programs.counters()?;
+        let lost = counters.lost + counters.nested;
+        self.trace.lost(self.last_counted_ns, now_ns, lost - self.lost);
+        self.lost = lost;
+        self.last_counted_ns = now_ns;
+        Ok(())
+    }
+
+    fn count_flows(&mut self, now_ns: u64) -> Result<(), Failure> {
+        let trace = &mut self.trace;
+        self.programs.flow_counters(|key, state| {
+            if let Some(counter) = Counter::from_raw(&key, state.packets, state.bytes) {
+                trace.count(now_ns, &counter);
+            }
+        })?;
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<ExitStatus, Failure> {
+        self.drain();
+        let now = clock::monotonic_ns();
+        self.count_lost(now)?;
+        self.count_flows(now)?;
+        self.survey.learn(&std::mem::take(&mut self.strangers));
+        self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
+        let flows = self.trace.finish(now, self.survey.inventory());
+        self.tell(&flows)?;
+        let summary = self.summary();
+        self.teller.end(&summary, self.trace.groups())?;
+        Ok(ExitStatus::of_trace(summary.flows.reported, &self.expectations))
+    }
+
+    fn summary(&self) -> Summary {
+        Summary {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            kernel: host::kernel_release(),
+            host: self.teller.host().to_owned(),
+            started: self.started.clone(),
+            duration_s: (self.start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
+            observed_by: self.taps.observed_by(self.programs.attached()),
+            flows: self.trace.flows(),
+            events: Events { received: self.received, lost: self.lost },
+            groups: self.trace.groups().summary(),
+            expect: self.expectations.lines(),
+        }
+    }
+}
+
+/// Remembers namespaces and cgroups that an event names and the inventory does not know.
+fn note_unknown(
+    event: &Event,
+    inventory: &Inventory,
+    strangers: &mut BTreeSet<NetnsId>,
+    cgroups: &mut BTreeSet<u64>,
+) {
+    if let Some(netns) = event.netns
+        && !inventory.namespaces.contains_key(&netns)
+    {
+        strangers.insert(netns);
+    }
+    if let Some(cgroup) = event.process.as_ref().and_then(|p| p.cgroup)
+        && !inventory.cgroups.contains_key(&cgroup)
+    {
+        cgroups.insert(cgroup);
+    }
+}
+
+fn listen(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
+    signal(kind).map_err(|e| Failure::CannotTrace(format!("cannot listen to signals: {e}")))
+}
+
+async fn until(end: Option<tokio::time::Instant>) {
+    match end {
+        Some(end) => sleep_until(end).await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,52 @@
+//! One page per command: here the rooms are wired together.
+
+mod clock;
+mod doctor;
+mod failure;
+mod live;
+mod plan;
+mod probe;
+mod silence;
+mod taps;
+mod tell;
+mod trace;
+
+use crate::cli::{self, Command};
+use crate::render;
+use crate::sink::{self, Sink, SinkError};
+use failure::Failure;
+use std::ffi::OsString;
+use tracer_core::expect::ExitStatus;
+
+/// Runs a command line; errors are told on stderr, in one line.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitStatus {
+    let done = cli::parse(args).map_err(Failure::from).and_then(|command| execute(&command));
+    match done {
+        Ok(status) => status,
+        Err(failure) => {
+            if let Some(line) = failure.line() {
+                sink::note(&format!("srctrace: {line}\n"));
+            }
+            failure.status()
+        }
+    }
+}
+
+fn execute(command: &Command) -> Result<ExitStatus, Failure> {
+    match command {
+        Command::Trace(options) => trace::trace(options),
+        Command::Doctor(output) => doctor::doctor(*output),
+        Command::Cleanup => taps::cleanup(),
+        Command::Schema => print(&render::schema()),
+        Command::Completions(shell) => print(&cli::completions(*shell)),
+        Command::Man => print(&cli::man()),
+        Command::Show(text) => print(&sink::fit(text, sink::stdout_colour())),
+    }
+}
+
+fn print(text: &str) -> Result<ExitStatus, Failure> {
+    match Sink::stdout().write(text) {
+        Ok(()) | Err(SinkError::Closed) => Ok(ExitStatus::Done),
+        Err(error) => Err(error.into()),
+    }
+}

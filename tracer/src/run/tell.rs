@@ -1,0 +1,138 @@
+//! Telling: each flow as it is judged, or each way that flows took.
+
+use super::failure::Failure;
+use crate::cli::{Grouping, OutputFormat, TraceOptions};
+use crate::render::text::{self, Way};
+use crate::render::{self, Look};
+use crate::sink::{self, Sink};
+use std::collections::BTreeSet;
+use std::io::Stdout;
+use tracer_core::event::Event;
+use tracer_core::group::Groups;
+use tracer_core::inventory::Inventory;
+use tracer_core::report::{Flow, Line, Summary};
+use tracer_core::verdict;
+
+/// In text, so many flows get a block each; after that only those that took a new way.
+const BLOCKS: u64 = 10;
+
+/// Prints flows and, at the end, the summary.
+pub(super) struct Teller {
+    sink: Sink<Stdout>,
+    json: bool,
+    grouping: Grouping,
+    packets: bool,
+    look: Look,
+    host: String,
+    ways: BTreeSet<String>,
+    told: u64,
+    printed: u64,
+}
+
+impl Teller {
+    pub(super) fn new(options: &TraceOptions, inventory: &Inventory) -> Self {
+        Self {
+            sink: Sink::stdout(),
+            json: options.output.format == OutputFormat::Json,
+            grouping: options.output.grouping,
+            packets: options.output.each_packet,
+            look: Look {
+                colour: sink::stdout_colour(),
+                names: options.output.names,
+                verbose: options.output.verbose,
+            },
+            host: options.host.clone().unwrap_or_else(|| inventory.host.clone()),
+            ways: BTreeSet::new(),
+            told: 0,
+            printed: 0,
+        }
+    }
+
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Flows told so far, singly or in groups.
+    pub(super) fn told(&self) -> u64 {
+        self.told
+    }
+
+    /// Whether nothing was told yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.told == 0
+    }
+
+    /// One flow was judged.
+    pub(super) fn flow(&mut self, flow: &Flow) -> Result<(), Failure> {
+        self.told += flow.count;
+        match (self.grouping, self.json) {
+            (Grouping::Group, _) => Ok(()),
+            (_, true) => self.json(&Line::Flow(Box::new(flow.clone()))),
+            (Grouping::Each, false) => self.block(flow),
+            (Grouping::Auto, false) => {
+                let fresh = self.ways.insert(way(flow));
+                if fresh || self.told <= BLOCKS { self.block(flow) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// One packet was sighted, with `--each-packet`.
+    pub(super) fn packet(&mut self, event: &Event, inventory: &Inventory) {
+        if self.packets && !self.json {
+            let (tuple, hop) = verdict::sighting(event, inventory);
+            let line = text::packet(&tuple, &hop, self.look);
+            let _ = self.sink.write(&line);
+        }
+    }
+
+    /// The trace is over.
+    pub(super) fn end(&mut self, summary: &Summary, groups: &Groups) -> Result<(), Failure> {
+        let paths = groups.paths();
+        let many = self.grouping == Grouping::Group || self.printed < self.told;
+        if self.json {
+            if self.grouping == Grouping::Group {
+                for path in paths {
+                    self.json(&Line::Flow(Box::new(path.exemplar)))?;
+                }
+            }
+            return self.json(&Line::Summary(Box::new(summary.clone())));
+        }
+        if many {
+            let ways: Vec<Way<'_>> = paths
+                .iter()
+                .map(|path| Way {
+                    exemplar: &path.exemplar,
+                    origins: path.origins,
+                    source_on_wire: path.source_on_wire,
+                })
+                .collect();
+            self.sink.write(&text::ways(&ways, self.look))?;
+        }
+        if self.grouping == Grouping::Group {
+            for path in &paths {
+                self.block(&path.exemplar)?;
+            }
+        }
+        Ok(self.sink.write(&text::summary(summary, self.look))?)
+    }
+
+    fn block(&mut self, flow: &Flow) -> Result<(), Failure> {
+        self.printed += flow.count;
+        Ok(self.sink.write(&text::flow(flow, self.look))?)
+    }
+
+    fn json(&mut self, line: &Line) -> Result<(), Failure> {
+        let text = render::json_line(line)
+            .map_err(|e| Failure::Output(format!("cannot write a report line as JSON: {e}")))?;
+        Ok(self.sink.write(&text)?)
+    }
+}
+
+/// What tells one way from another: where it passed, what changed, what came of it.
+fn way(flow: &Flow) -> String {
+    let hops = flow.hops.iter().map(|h| format!("{:?}/{}/{:?}", h.netns, h.ifindex, h.dir));
+    let changes = flow.rewrites.iter().map(|r| format!("{:?}{:?}{:?}", r.field, r.place, r.agent));
+    let findings = flow.findings.iter().map(|f| format!("{:?}", f.code));
+    let parts: Vec<String> = hops.chain(changes).chain(findings).collect();
+    format!("{:?} {:?} {parts:?}", flow.delivery.code, flow.verdict.source)
+}

@@ -1,0 +1,107 @@
+//! `srctrace DEST`: arm, look, tell, sum up.
+
+use super::clock;
+use super::failure::Failure;
+use super::live::Live;
+use super::plan::{self, Plan};
+use super::probe;
+use super::taps::Taps;
+use super::tell::Teller;
+use crate::cli::TraceOptions;
+use crate::kernel::{self, KernelTypes, Programs, Ring};
+use crate::render::text::{self, Armed};
+use crate::sink;
+use crate::system::{Survey, Watch, host};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::time::Instant;
+use tracer_core::expect::ExitStatus;
+use tracer_core::journey::Settings;
+use tracer_core::trace::Trace;
+
+/// Runs a trace to its end.
+pub(super) fn trace(options: &TraceOptions) -> Result<ExitStatus, Failure> {
+    let start = Instant::now();
+    let plan = Plan::new(options)?;
+    for note in &plan.resolved.notes {
+        sink::note(&format!("srctrace: {}\n", crate::render::escape(note)));
+    }
+    if let Some(line) = host::capability_error(&host::missing_capabilities()) {
+        return Err(Failure::CannotTrace(line));
+    }
+    host::lift_memlock();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::CannotTrace(format!("cannot start the event loop: {e}")))?;
+    runtime.block_on(run(options, &plan, start))
+}
+
+async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<ExitStatus, Failure> {
+    let watch = Watch::start(&plan.roots, &plan.node)?;
+    // The verifier and the look at the namespaces take about the same time: side by side.
+    let (loaded, survey) = std::thread::scope(|scope| {
+        let loading = scope.spawn(|| load(plan));
+        let survey = Survey::take(&plan.roots, &plan.node, plan.scope.clone());
+        (loading.join(), survey)
+    });
+    let (types, mut programs, ring) = loaded.unwrap_or_else(|p| std::panic::resume_unwind(p))?;
+    let survey = survey?;
+    let wanted = plan::wanted(&plan.roots, &survey, options)?;
+    let probe = probe::prepare(options, plan, &survey)?;
+    programs.attach_tracepoints()?;
+    let mut trace = Trace::new(Settings::default(), clock::realtime_offset_ns());
+    trace.want(wanted.clone());
+    let taps = Taps::new(options.tap, &wanted, &mut programs, types.unavailable)?;
+    let teller = Teller::new(options, survey.inventory());
+    let mut live = Live::new(plan, survey, watch, programs, ring, trace, taps, teller);
+    announce(options, &live, start);
+    live.run(options, probe).await
+}
+
+/// Offsets, then programs.
+fn load(plan: &Plan) -> Result<(KernelTypes, Programs, Ring), Failure> {
+    let types = kernel::read_types()?;
+    let (programs, ring) = Programs::load(&plan.filter, &types.offsets, ring_bytes())?;
+    Ok((types, programs, ring))
+}
+
+/// The ring's size. `SRCTRACE_RING_KIB` makes it smaller, to see what happens when it is full.
+fn ring_bytes() -> u32 {
+    let asked = std::env::var("SRCTRACE_RING_KIB").ok().and_then(|text| text.parse::<u32>().ok());
+    match asked {
+        Some(kib) => (kib.clamp(4, kernel::RING_BYTES >> 10) << 10).next_power_of_two(),
+        None => kernel::RING_BYTES,
+    }
+}
+
+/// Says on stderr that packets are seen from now on, and on `SRCTRACE_READY_FD` for programs.
+fn announce(options: &TraceOptions, live: &Live<'_>, start: Instant) {
+    let inventory = live.inventory();
+    let links = inventory.namespaces.values().map(|ns| ns.links.len() as u64);
+    let armed = Armed {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        host: live.host().to_owned(),
+        kernel: host::kernel_release(),
+        started: live.started().to_owned(),
+        took_s: start.elapsed().as_secs_f64(),
+        interfaces: links.sum(),
+        namespaces: inventory.namespaces.len() as u64,
+    };
+    let look = crate::render::Look {
+        colour: sink::stderr_colour(),
+        names: options.output.names,
+        verbose: options.output.verbose,
+    };
+    sink::note(&text::header(&armed, look));
+    sink::note(&text::waiting(&options.filter.describe(), look));
+    signal_ready();
+}
+
+fn signal_ready() {
+    let fd = std::env::var("SRCTRACE_READY_FD").ok().and_then(|text| text.parse::<i32>().ok());
+    if let Some(fd) = fd.filter(|fd| *fd > 2) {
+        // SAFETY: whoever started us passed this descriptor for us to use and close.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let _ = rustix::io::write(&fd, b"armed\n");
+    }
+}

@@ -1,0 +1,69 @@
+//! What can go wrong when asking the machine.
+
+use std::fmt::Display;
+use std::io;
+
+/// An error of the system room: what was tried, on what, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum SystemError {
+    /// The kernel refused something that tracing needs.
+    #[error("cannot {what} {object}: {source}{}", remedy(source))]
+    Os {
+        /// The operation, as a verb.
+        what: &'static str,
+        /// What it was tried on.
+        object: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The answer came in a form that cannot be read.
+    #[error("cannot read the kernel's answer about {object}: {detail}")]
+    Answer {
+        /// What was asked for.
+        object: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// An argument that names nothing here.
+    #[error("{kind} {given:?} {why}")]
+    Unknown {
+        /// What kind of thing was named.
+        kind: &'static str,
+        /// What the user wrote.
+        given: String,
+        /// Why it does not do, and what is accepted or near.
+        why: String,
+    },
+    /// The namespace went away between finding and entering it.
+    #[error("the network namespace {0} is gone")]
+    Vanished(String),
+}
+
+impl SystemError {
+    /// Wraps the kernel's answer to an operation.
+    pub fn os(what: &'static str, object: impl Display, source: impl Into<io::Error>) -> Self {
+        Self::Os {
+            what,
+            object: object.to_string(),
+            source: source.into(),
+        }
+    }
+
+    /// Whether the user's argument is at fault (status 2), not the machine (status 3).
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Unknown { .. } | Self::Vanished(_))
+    }
+}
+
+/// What to do about a refusal; empty where the error says it all.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; run as root, in a container with CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_SYS_PTRACE"
+        }
+        _ if error.raw_os_error() == Some(libc::EMFILE) => {
+            "; raise the limit of open files (ulimit -n)"
+        }
+        _ => "",
+    }
+}

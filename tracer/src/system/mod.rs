@@ -1,0 +1,24 @@
+//! The machine around the trace: namespaces, devices, routes, pods, and what this process may do.
+//!
+//! The only user of netlink, /proc and namespaces. Everything here is a short visit: a namespace
+//! is opened, entered by a thread that ends, read and closed again, because any socket or
+//! descriptor that stays in a deleted pod's namespace keeps the pod's devices alive.
+
+mod error;
+pub mod host;
+mod netlink;
+pub mod netns;
+pub mod pods;
+pub mod probe;
+mod roots;
+pub mod route;
+mod survey;
+mod watch;
+
+#[cfg(test)]
+mod testing;
+
+pub use error::SystemError;
+pub use roots::Roots;
+pub use survey::{Delta, Scope, Survey};
+pub use watch::{Changed, Watch};

@@ -1,0 +1,164 @@
+//! Asking the kernel over rtnetlink: one socket, one question, all answers.
+
+use super::SystemError;
+use netlink_packet_core::{
+    NLM_F_DUMP, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use std::io;
+use std::ops::ControlFlow;
+
+/// More than the kernel puts into one answer (32 KiB).
+const BUFFER: usize = 64 << 10;
+
+/// A blocking rtnetlink socket in the namespace of the thread that opens it. Close it soon.
+pub(super) struct Rtnetlink {
+    socket: Socket,
+    buffer: Vec<u8>,
+    sequence: u32,
+}
+
+impl Rtnetlink {
+    /// Opens a socket in the calling thread's namespace.
+    ///
+    /// # Errors
+    /// When the kernel has no rtnetlink for us.
+    pub(super) fn open() -> Result<Self, SystemError> {
+        let socket = connected().map_err(|e| SystemError::os("open", "rtnetlink", e))?;
+        Ok(Self {
+            socket,
+            buffer: Vec::with_capacity(BUFFER),
+            sequence: 0,
+        })
+    }
+
+    /// Asks for everything of a kind and hands over each answer until `take` breaks off, after
+    /// which the socket is of no more use. Answers that cannot be decoded are left out.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(super) fn dump(
+        &mut self,
+        question: RouteNetlinkMessage,
+        mut take: impl FnMut(RouteNetlinkMessage) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        self.send(question, NLM_F_REQUEST | NLM_F_DUMP)?;
+        while !self.receive(&mut take)? {}
+        Ok(())
+    }
+
+    /// Asks for one thing.
+    ///
+    /// # Errors
+    /// The kernel's refusal; "not found" is one.
+    pub(super) fn get(
+        &mut self,
+        question: RouteNetlinkMessage,
+    ) -> io::Result<Option<RouteNetlinkMessage>> {
+        self.send(question, NLM_F_REQUEST)?;
+        let mut answer = None;
+        let mut take = |message| {
+            answer = Some(message);
+            ControlFlow::Break(())
+        };
+        while !self.receive(&mut take)? {}
+        Ok(answer)
+    }
+
+    /// Takes one datagram of answers; whether it was the last.
+    fn receive(
+        &mut self,
+        take: &mut impl FnMut(RouteNetlinkMessage) -> ControlFlow<()>,
+    ) -> io::Result<bool> {
+        self.buffer.clear();
+        match self.socket.recv(&mut self.buffer, 0) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
+            Err(e) => Err(e),
+            Ok(_) => read(&self.buffer, self.sequence, take),
+        }
+    }
+
+    fn send(&mut self, question: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.sequence += 1;
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(question));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0).map(drop)
+    }
+}
+
+fn connected() -> io::Result<Socket> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    // Lets the kernel filter dumps (routes by table) and refuse what it does not understand.
+    socket.set_netlink_get_strict_chk(true)?;
+    Ok(socket)
+}
+
+/// Reads one datagram of answers; whether it was the last, or enough.
+fn read(
+    datagram: &[u8],
+    sequence: u32,
+    take: &mut impl FnMut(RouteNetlinkMessage) -> ControlFlow<()>,
+) -> io::Result<bool> {
+    for bytes in messages(datagram) {
+        let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes) else {
+            continue;
+        };
+        if message.header.sequence_number != sequence {
+            continue;
+        }
+        match message.payload {
+            NetlinkPayload::Done(done) if done.code < 0 => {
+                return Err(io::Error::from_raw_os_error(-done.code));
+            }
+            NetlinkPayload::Error(e) if e.code.is_some() => return Err(e.to_io()),
+            NetlinkPayload::Done(_) | NetlinkPayload::Error(_) => return Ok(true),
+            NetlinkPayload::InnerMessage(inner) => {
+                let ControlFlow::Continue(()) = take(inner) else {
+                    return Ok(true);
+                };
+            }
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+/// The messages of one datagram, each with its header.
+pub(super) fn messages(datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = datagram;
+    std::iter::from_fn(move || {
+        let header = NetlinkBuffer::new_checked(rest).ok()?;
+        let length = usize::try_from(header.length()).ok()?;
+        let (message, _) = rest.split_at_checked(length)?;
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_are_split_and_lying_lengths_end_them() {
+        let mut two = vec![20, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4];
+        two.extend([16, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let lengths = |bytes: &[u8]| messages(bytes).map(<[u8]>::len).collect::<Vec<_>>();
+        assert_eq!(lengths(&two), [20, 16]);
+        for (lie, expected) in [(0, 0), (15, 0), (37, 0), (255, 0), (36, 1)] {
+            two[0] = lie;
+            assert_eq!(lengths(&two).len(), expected, "{lie}");
+        }
+        for cut in 0..16 {
+            assert_eq!(lengths(&two[..cut]), [0; 0]);
+        }
+    }
+}

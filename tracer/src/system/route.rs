@@ -1,0 +1,200 @@
+//! Which way a namespace would send: the kernel's own answer.
+
+use super::SystemError;
+use super::netlink::Rtnetlink;
+use super::netns::{Netns, visit};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType, RouteVia,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use std::fmt;
+use std::net::IpAddr;
+
+/// The way to a destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RouteHint {
+    /// It is sent.
+    Out {
+        /// Next hop, if not on the link.
+        via: Option<IpAddr>,
+        /// Out device: index, and name where it could be read.
+        dev: (u32, Option<String>),
+        /// The source address the namespace itself would use.
+        src: Option<IpAddr>,
+        /// Whether it is an address of the namespace itself.
+        local: bool,
+    },
+    /// The kernel refuses: no route, or one that says so.
+    None(&'static str),
+}
+
+impl fmt::Display for RouteHint {
+    /// As `ip route get` says it: `via 10.0.0.1 dev eth0 src 10.0.0.5`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None(why) => f.write_str(why),
+            Self::Out {
+                via,
+                dev,
+                src,
+                local,
+            } => {
+                if *local {
+                    f.write_str("local ")?;
+                }
+                if let Some(via) = via {
+                    write!(f, "via {via} ")?;
+                }
+                match dev {
+                    (_, Some(name)) => write!(f, "dev {name}")?,
+                    (index, None) => write!(f, "dev #{index}")?,
+                }
+                src.map_or(Ok(()), |src| write!(f, " src {src}"))
+            }
+        }
+    }
+}
+
+/// Asks a namespace for its route to an address.
+///
+/// # Errors
+/// When the namespace is gone or does not answer; having no route is an answer.
+pub fn route_get(netns: &Netns, dst: IpAddr) -> Result<RouteHint, SystemError> {
+    visit(netns, || {
+        let mut socket = Rtnetlink::open()?;
+        match socket.get(RouteNetlinkMessage::GetRoute(question(dst))) {
+            Ok(Some(RouteNetlinkMessage::NewRoute(message))) => Ok(hint(&message)),
+            Ok(_) => Err(SystemError::Answer {
+                object: format!("the route to {dst}"),
+                detail: "no route in it".into(),
+            }),
+            Err(e) => refusal(&e)
+                .map(RouteHint::None)
+                .ok_or_else(|| SystemError::os("ask for the route to", dst, e)),
+        }
+    })
+}
+
+fn question(dst: IpAddr) -> RouteMessage {
+    let mut question = RouteMessage::default();
+    let (family, length) = match dst {
+        IpAddr::V4(_) => (AddressFamily::Inet, 32),
+        IpAddr::V6(_) => (AddressFamily::Inet6, 128),
+    };
+    question.header = RouteHeader {
+        address_family: family,
+        destination_prefix_length: length,
+        ..RouteHeader::default()
+    };
+    question
+        .attributes
+        .push(RouteAttribute::Destination(dst.into()));
+    question
+}
+
+fn refusal(error: &std::io::Error) -> Option<&'static str> {
+    match error.raw_os_error()? {
+        libc::ENETUNREACH | libc::EAFNOSUPPORT | libc::EOPNOTSUPP => Some("no route"),
+        libc::EHOSTUNREACH => Some("unreachable"),
+        libc::EACCES => Some("prohibited"),
+        libc::EINVAL => Some("blackhole"),
+        _ => None,
+    }
+}
+
+fn hint(message: &RouteMessage) -> RouteHint {
+    match message.header.kind {
+        RouteType::BlackHole => return RouteHint::None("blackhole"),
+        RouteType::Unreachable => return RouteHint::None("unreachable"),
+        RouteType::Prohibit => return RouteHint::None("prohibited"),
+        _ => {}
+    }
+    let src = message.attributes.iter().find_map(|a| match a {
+        RouteAttribute::PrefSource(addr) => ip(addr),
+        _ => None,
+    });
+    match hop(&message.attributes, None) {
+        None => RouteHint::None("no route"),
+        Some((via, index)) => RouteHint::Out {
+            via,
+            dev: (index, device_name(index)),
+            src,
+            local: message.header.kind == RouteType::Local,
+        },
+    }
+}
+
+/// Next hop and out device of a route or of one of its paths.
+pub(super) fn hop(
+    attributes: &[RouteAttribute],
+    device: Option<u32>,
+) -> Option<(Option<IpAddr>, u32)> {
+    let mut via = None;
+    let mut out = device;
+    for attribute in attributes {
+        match attribute {
+            RouteAttribute::Gateway(addr) => via = ip(addr),
+            RouteAttribute::Via(RouteVia::Inet6(addr)) => via = Some((*addr).into()),
+            RouteAttribute::Via(RouteVia::Inet(addr)) => via = Some((*addr).into()),
+            RouteAttribute::Oif(index) => out = Some(*index),
+            _ => {}
+        }
+    }
+    Some((via, out?))
+}
+
+/// The address of a route attribute, unless it is an MPLS label.
+pub(super) fn ip(addr: &RouteAddress) -> Option<IpAddr> {
+    match addr {
+        RouteAddress::Inet(addr) => Some((*addr).into()),
+        RouteAddress::Inet6(addr) => Some((*addr).into()),
+        _ => None,
+    }
+}
+
+/// The name of a device of the thread's namespace.
+fn device_name(index: u32) -> Option<String> {
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    );
+    rustix::net::netdevice::index_to_name(&socket.ok()?, index).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::testing::TestNetns;
+
+    #[test]
+    fn routes_are_told_as_ip_route_tells_them() {
+        let here = TestNetns::new("route");
+        let there = TestNetns::new("route-peer");
+        here.tie("eth0", &there, "eth0");
+        here.ip("link set lo up");
+        here.ip("addr add 10.66.0.2/24 dev eth0");
+        here.ip("addr add fd66::2/64 dev eth0 nodad");
+        here.ip("route add default via 10.66.0.1");
+        here.ip("route add blackhole 10.1.0.0/16");
+        here.ip("route add prohibit 10.2.0.0/16");
+        here.ip("route add unreachable 10.3.0.0/16");
+        here.ip("route add 10.4.0.0/16 via inet6 fd66::1 dev eth0");
+        let path = format!("/run/netns/{}", here.0);
+        let netns = Netns::at(std::path::Path::new(&path)).unwrap();
+        let told = |to: &str| route_get(&netns, to.parse().unwrap()).unwrap().to_string();
+        for (to, expected) in [
+            ("10.20.30.40", "via 10.66.0.1 dev eth0 src 10.66.0.2"),
+            ("10.66.0.9", "dev eth0 src 10.66.0.2"),
+            ("10.66.0.2", "local dev lo src 10.66.0.2"),
+            ("10.1.2.3", "blackhole"),
+            ("10.2.2.3", "prohibited"),
+            ("10.3.2.3", "unreachable"),
+            ("10.4.2.3", "via fd66::1 dev eth0 src 10.66.0.2"),
+            ("fd66::9", "dev eth0 src fd66::2"),
+            ("fd50::20", "no route"),
+        ] {
+            assert_eq!(told(to), expected, "{to}");
+        }
+    }
+}

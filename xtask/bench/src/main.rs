@@ -1,0 +1,144 @@
+//! `cargo xtask bench`: what srctrace costs those whom it does not watch, what it costs those whom it watches, and how
+//! much it can carry. Everything is measured with the real program on labs of network namespaces; nothing is asserted.
+
+mod bpf;
+mod connections;
+mod core;
+mod iperf;
+mod lab;
+mod load;
+mod pods;
+mod process;
+mod programs;
+mod report;
+mod stats;
+mod synth;
+mod throughput;
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, ValueEnum};
+
+use report::Performance;
+
+/// What can be measured by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Nanoseconds per packet of each eBPF program
+    Programs,
+    /// TCP throughput untraced, traced, and with tcpdump
+    Throughput,
+    /// Events per second through decode, correlate and judge
+    Core,
+    /// Time to armed and memory with 110 pods
+    Pods,
+    /// 5,000 new connections a second
+    Connections,
+}
+
+/// Command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask bench",
+    about = "Measures what srctrace costs and what it can carry"
+)]
+struct Args {
+    /// Few and short rounds, for development; the numbers mean little
+    #[arg(long)]
+    quick: bool,
+    /// Measure only these parts
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Part>,
+    /// Interleaved rounds of the throughput comparison (default: 15)
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Write the table here as Markdown
+    #[arg(long)]
+    markdown: Option<PathBuf>,
+    /// Write the numbers here as JSON
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// How long and how often to measure.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    /// Interleaved rounds of the throughput comparison.
+    rounds: usize,
+    /// Seconds of one transfer.
+    seconds: u32,
+    /// Seconds of new connections.
+    connection_seconds: u32,
+    /// Starts of the program with many pods.
+    starts: usize,
+    /// Pods on the node.
+    pods: u8,
+}
+
+impl Effort {
+    fn of(args: &Args) -> Self {
+        let mut effort = if args.quick {
+            Self {
+                rounds: 3,
+                seconds: 1,
+                connection_seconds: 2,
+                starts: 2,
+                pods: 20,
+            }
+        } else {
+            Self {
+                rounds: 15,
+                seconds: 3,
+                connection_seconds: 20,
+                starts: 7,
+                pods: 110,
+            }
+        };
+        effort.rounds = args.rounds.unwrap_or(effort.rounds);
+        effort
+    }
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let performance = measure(&args)?;
+    let markdown = performance.markdown();
+    let json = serde_json::to_string_pretty(&performance)?;
+    println!("{markdown}\n{json}");
+    for (path, text) in [(&args.markdown, &markdown), (&args.json, &json)] {
+        if let Some(path) = path {
+            fs::write(path, format!("{text}\n"))
+                .with_context(|| format!("write {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(args: &Args) -> Result<Performance> {
+    let effort = Effort::of(args);
+    let wants = |part| args.only.is_empty() || args.only.contains(&part);
+    let mut performance = Performance::of_this_machine(args.quick)?;
+    if wants(Part::Core) {
+        eprintln!("events through decode, correlate and judge …");
+        performance.core = Some(core::measure(args.quick)?);
+    }
+    if wants(Part::Programs) {
+        eprintln!("nanoseconds per packet of each program …");
+        performance.programs = Some(programs::measure(effort)?);
+    }
+    if wants(Part::Throughput) {
+        eprintln!("throughput in {} interleaved rounds …", effort.rounds);
+        performance.throughput = Some(throughput::measure(effort)?);
+    }
+    if wants(Part::Connections) {
+        eprintln!("new connections …");
+        performance.connections = Some(connections::measure(effort)?);
+    }
+    if wants(Part::Pods) {
+        eprintln!("{} pods …", effort.pods);
+        performance.pods = Some(pods::measure(effort)?);
+    }
+    Ok(performance)
+}
