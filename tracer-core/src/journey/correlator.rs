@@ -180,7 +180,9 @@ impl Correlator {
     fn take(&mut self, event: &Event, inventory: &Inventory, told: &mut Vec<Closed>) {
         let place = Place::of(event);
         match self.resolve(event, place, inventory) {
-            Found::Flow(at, dir) => self.join(event, place, at, dir),
+            Found::Flow(at, dir) => self.join(event, place, at, dir, false),
+            // A tuple that was found without its zone is not bound in it.
+            Found::Bound(at, dir) => self.join(event, place, at, dir, zone(event) == 0),
             Found::Error(at, about) => self.refuse(event, place, at, about),
             Found::Rivals(flows) => {
                 self.stats.stray += 1;
@@ -212,7 +214,7 @@ impl Correlator {
             self.doubt(doubted);
             self.doubt(&[at]);
         }
-        self.join(event, place, at, dir);
+        self.join(event, place, at, dir, false);
     }
 
     /// A tuple is used anew: its earlier flow is over. Unless that is alive somewhere else: then
@@ -235,11 +237,12 @@ impl Correlator {
         self.schedule(old);
     }
 
-    fn join(&mut self, event: &Event, place: Place, at: FlowRef, dir: Direction) {
+    fn join(&mut self, event: &Event, place: Place, at: FlowRef, dir: Direction, bound: bool) {
         let Some(flow) = self.flows.get_mut(at) else {
             return;
         };
-        let news = flow.take(event, place, dir);
+        let mut news = flow.take(event, place, dir);
+        news.tuple &= !bound;
         if news != News::default() {
             self.learn(event, place, at, dir, news);
         }
@@ -275,8 +278,12 @@ impl Correlator {
         }
         if let Some(ct) = event.conntrack.filter(|_| news.conntrack) {
             let request = dir.flipped_if(ct.is_reply);
-            both(ct.orig, request);
-            both(ct.reply, request.flipped());
+            let known = [event.tuple, event.tuple.reversed()];
+            for (tuple, dir) in [(ct.orig, request), (ct.reply, request.flipped())] {
+                if !known.contains(&tuple) {
+                    both(tuple, dir);
+                }
+            }
         }
     }
 

@@ -16,6 +16,8 @@ use std::net::IpAddr;
 pub(super) enum Found {
     /// A packet of a flow.
     Flow(FlowRef, Direction),
+    /// A packet of a flow whose tuple is bound to it here.
+    Bound(FlowRef, Direction),
     /// An ICMP error about a packet of a flow; its direction, where the quote told it.
     Error(FlowRef, Option<Direction>),
     /// One of two flows, and it cannot be told which.
@@ -75,6 +77,7 @@ impl Correlator {
         match self.known(event, place, inventory) {
             Found::Nothing => self.opens(event, place, inventory),
             Found::Flow(at, dir) => Found::Flow(at, echo_direction(event).unwrap_or(dir)),
+            Found::Bound(at, dir) => Found::Bound(at, echo_direction(event).unwrap_or(dir)),
             found => found,
         }
     }
@@ -86,8 +89,9 @@ impl Correlator {
             .filter(|(at, dir)| self.fits(*at, event, *dir));
         let by_tuple = self.bindings.find(place.netns, zone(event), event.tuple);
         match (by_tuple, by_skb) {
-            (Lookup::One(at, dir), None) if self.fits(at, event, dir) => Found::Flow(at, dir),
-            (Lookup::One(at, dir), Some((other, _))) if at != other => {
+            (Lookup::One(at, dir), None) if self.fits(at, event, dir) => Found::Bound(at, dir),
+            (Lookup::One(at, dir), Some((other, _))) if at == other => Found::Bound(at, dir),
+            (Lookup::One(at, dir), Some((other, _))) => {
                 if self.fits(at, event, dir) {
                     Found::Rivals([at, other])
                 } else {

@@ -85,7 +85,7 @@ fn left(journey: &Journey, first: &Hop, inventory: &Inventory) -> Origin {
             device: Some(first.place),
         };
     }
-    by_address(journey, inventory).unwrap_or(outside(None))
+    by_address(journey, first.place, inventory).unwrap_or(outside(None))
 }
 
 /// Begun in the namespace of a device.
@@ -122,14 +122,14 @@ fn entered(journey: &Journey, place: Place, inventory: &Inventory) -> Origin {
     let unknown_pair = inventory
         .link(place.netns, place.ifindex)
         .is_none_or(|l| l.kind == "veth");
-    by_address(journey, inventory)
+    by_address(journey, place, inventory)
         .filter(|_| unknown_pair)
         .unwrap_or(outside(Some(place)))
 }
 
 /// Where no device tells the sender, its address may.
-fn by_address(journey: &Journey, inventory: &Inventory) -> Option<Origin> {
-    let netns = inventory.pod_with(original(journey).src)?;
+fn by_address(journey: &Journey, place: Place, inventory: &Inventory) -> Option<Origin> {
+    let netns = inventory.pod_behind(place.netns, original(journey).src)?;
     Some(Origin {
         kind: OriginKind::Pod,
         netns: Some(netns),
