@@ -148,7 +148,7 @@ fn refused_by_icmp() -> Result<()> {
         )
     })?;
     hold(&lab, &report, "b5_refused_by_icmp", &["udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
-                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
                   source-rewritten, on the wire 10.100.0.5, refused"], &[])?;
     let by = report.only_flow()?["delivery"]["refused_by"].clone();
     same("who refused", by["addr"].as_str(), Some("10.20.30.40"))

@@ -52,13 +52,18 @@ fn headline(flow: &Value, names: &Names) -> String {
     )
 }
 
+/// The same end of a flow, seen from the reply: an ICMP reply has the identifier on the other side, where 0 stands.
+fn mirrored(back: &Value, there: &Value) -> bool {
+    back["addr"] == there["addr"] && (back["port"] == there["port"] || back["port"] == 0)
+}
+
 /// A line for each rewrite; one that the replies undo says so instead of having a second line.
 fn rewrites(all: &[Value]) -> Vec<String> {
     let undoes = |back: &Value, there: &Value| {
         back["direction"] == "reply"
             && there["direction"] == "request"
-            && back["from"] == there["to"]
-            && back["to"] == there["from"]
+            && mirrored(&back["from"], &there["to"])
+            && mirrored(&back["to"], &there["from"])
     };
     let mut lines = Vec::new();
     for one in all {
