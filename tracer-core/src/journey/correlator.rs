@@ -1,14 +1,15 @@
 //! Events in, told journeys out.
 
 use super::bindings::{Bindings, Lookup};
+use super::notes::{Candidates, FragmentKey, SkbNote};
 use super::order::Reorder;
 use super::path::Place;
 use super::print::Mark;
 use super::recent::Recent;
-use super::resolve::{Candidates, Found, FragmentKey, SkbNote};
+use super::resolve::Found;
 use super::slab::{FlowRef, Slab};
 use super::tracked::{News, Tracked};
-use super::{Direction, Journey, Settings};
+use super::{Closed, Direction, Settings, Stats};
 use crate::event::{Counter, Event};
 use crate::inventory::Inventory;
 use crate::packet::Tuple;
@@ -24,34 +25,6 @@ const MARK_NS: u64 = 2_000_000_000;
 const MAX_KEYS: usize = 128;
 /// Most notes of each kind.
 const MAX_NOTES: usize = 1 << 17;
-
-/// A journey that is told, and why now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Closed {
-    /// What was sighted.
-    pub journey: Box<Journey>,
-    /// Why it is told.
-    pub end: End,
-}
-
-/// What the correlator holds, and what it had to give up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Flows sighted since the start.
-    pub seen: u64,
-    /// Flows followed now (told ones that are remembered included).
-    pub followed: usize,
-    /// Tuples bound now.
-    pub bound: usize,
-    /// Events held back for reordering now.
-    pub held: usize,
-    /// Flows told and forgotten early because the limit was reached.
-    pub evicted: u64,
-    /// Events that arrived later than the reorder window allows.
-    pub late: u64,
-    /// Events that belong to no flow.
-    pub stray: u64,
-}
 
 /// Joins sightings into flows.
 #[derive(Debug)]

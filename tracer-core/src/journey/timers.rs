@@ -1,7 +1,8 @@
 //! When flows are told, and when they are forgotten. Timers follow the events' times, not a clock,
 //! so a report does not depend on when events were read.
 
-use super::correlator::{Closed, Correlator};
+use super::Closed;
+use super::correlator::Correlator;
 use super::slab::FlowRef;
 use crate::report::End;
 use std::cmp::Reverse;
