@@ -157,6 +157,10 @@ impl Correlator {
             // A tuple that was found without its zone is not bound in it.
             Found::Bound(at, dir) => self.join(event, place, at, dir, zone(event) == 0),
             Found::Error(at, about) => self.refuse(event, place, at, about),
+            Found::Joins { whole, part, dir } => {
+                self.merge(whole, part);
+                self.join(event, place, whole, dir, false);
+            }
             Found::Rivals(flows) => {
                 self.stats.stray += 1;
                 self.doubt(&flows);

@@ -9,13 +9,15 @@
 //! 4. the other end of a veth pair, where the fingerprint is the same (XDP makes a new buffer);
 //! 5. the initial sequence number or datagram fingerprint, near a place that the flow has met.
 //!
-//! Where two flows fit, neither is chosen: both are marked as ambiguous. A namespace joins a flow
+//! Where two flows fit, neither is chosen: both are marked as ambiguous (unless the packet shows
+//! them to be two beginnings of one flow). A namespace joins a flow
 //! only through 2, 4 or 5, so unconnected labs with equal addresses stay apart.
 
 mod bindings;
 mod correlator;
 mod counter;
 mod exchange;
+mod merge;
 mod notes;
 mod order;
 mod path;

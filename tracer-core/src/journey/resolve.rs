@@ -20,6 +20,12 @@ pub(super) enum Found {
     Bound(FlowRef, Direction),
     /// An ICMP error about a packet of a flow; its direction, where the quote told it.
     Error(FlowRef, Option<Direction>),
+    /// A packet that shows two flows to be parts of one.
+    Joins {
+        whole: FlowRef,
+        part: FlowRef,
+        dir: Direction,
+    },
     /// One of two flows, and it cannot be told which.
     Rivals([FlowRef; 2]),
     /// The first packet of a flow; `doubted` fit as well.
@@ -62,8 +68,15 @@ impl Correlator {
         match (by_tuple, by_skb) {
             (Lookup::One(at, dir), None) if self.fits(at, event, dir) => Found::Bound(at, dir),
             (Lookup::One(at, dir), Some((other, _))) if at == other => Found::Bound(at, dir),
-            (Lookup::One(at, dir), Some((other, _))) => {
+            (Lookup::One(at, dir), Some((other, other_dir))) => {
                 if self.fits(at, event, dir) {
+                    if dir == other_dir && self.are_parts(at, other, dir, place) {
+                        return Found::Joins {
+                            whole: at,
+                            part: other,
+                            dir,
+                        };
+                    }
                     Found::Rivals([at, other])
                 } else {
                     // The tuple's earlier flow; this is its next one.
