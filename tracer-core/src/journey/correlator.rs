@@ -15,7 +15,7 @@ use crate::inventory::Inventory;
 use crate::packet::Tuple;
 use crate::report::End;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// How long a packet's buffer is taken for the same packet, at most.
 const SKB_NS: u64 = 1_000_000_000;
@@ -24,7 +24,7 @@ const MARK_NS: u64 = 2_000_000_000;
 /// Most tuples that are bound to one flow (a few more where an entry adds its four).
 const MAX_KEYS: usize = 128;
 /// Most notes of each kind.
-const MAX_NOTES: usize = 1 << 17;
+const MAX_NOTES: usize = 1 << 16;
 
 /// Joins sightings into flows.
 #[derive(Debug)]
@@ -37,6 +37,8 @@ pub struct Correlator {
     pub(super) marks: Recent<Mark, Candidates>,
     pub(super) fragments: Recent<FragmentKey, (FlowRef, Direction)>,
     pub(super) timers: BinaryHeap<Reverse<(u64, FlowRef)>>,
+    /// Flows in the order in which they were told.
+    pub(super) told: VecDeque<FlowRef>,
     /// Everything up to this time has been processed.
     clock_ns: u64,
     pub(super) stats: Stats,
@@ -55,6 +57,7 @@ impl Correlator {
             marks: Recent::new(MARK_NS, MAX_NOTES),
             fragments: Recent::new(SKB_NS, MAX_NOTES),
             timers: BinaryHeap::new(),
+            told: VecDeque::new(),
             clock_ns: 0,
             stats: Stats::default(),
         }
