@@ -144,6 +144,17 @@ impl Hop {
         self.fragments.raise(event.packets, event.bytes);
     }
 
+    /// Takes in what another part of the flow knows of this place.
+    fn merge(&mut self, other: &Self) {
+        self.local |= other.local;
+        self.conntrack = self.conntrack.or(other.conntrack);
+        self.counted.merge(&other.counted);
+        self.fragments.merge(&other.fragments);
+        for (own, new) in self.taps.iter_mut().zip(other.taps) {
+            *own = own.or(new);
+        }
+    }
+
     /// Whether an event shows the hop's packet once more and not a retransmission.
     fn is_copy(&self, event: &Event) -> bool {
         event.time_ns <= self.time_ns.saturating_add(COPY_NS)
@@ -240,7 +251,7 @@ impl Way {
         let (position, filled) = match self.hops.last() {
             None => (0, false),
             Some(last) if print::same(&last.print, &event.print) => (self.hops.len(), false),
-            Some(_) if self.may_fill(event) => (self.position(event, place), true),
+            Some(_) if self.may_fill(event) => (self.position(event.print.ttl, place), true),
             Some(_) => return Sighted::Elsewhere,
         };
         if self.hops.len() >= MAX_HOPS {
@@ -249,6 +260,27 @@ impl Way {
         self.hops
             .insert(position, Hop::new(event, place, reused, filled));
         Sighted::NewPlace
+    }
+
+    /// Whether the way entered (or left) the namespace of a place by another device.
+    pub(super) fn crosses(&self, place: Place) -> bool {
+        self.hops.iter().any(|h| {
+            let there = h.place;
+            there != place && (there.netns, there.dir) == (place.netns, place.dir)
+        })
+    }
+
+    /// Takes in the hops of another part of the same way.
+    pub(super) fn absorb(&mut self, part: Self) {
+        self.forked |= part.forked;
+        for mut hop in part.hops {
+            if let Some(known) = self.at_mut(hop.place) {
+                known.merge(&hop);
+            } else if self.hops.len() < MAX_HOPS {
+                hop.filled = true;
+                self.hops.insert(self.position(hop.ttl, hop.place), hop);
+            }
+        }
     }
 
     /// Taps arm within microseconds of each other, and a flow that runs already may show one packet
@@ -262,9 +294,9 @@ impl Way {
 
     /// Where a later packet's place belongs: routers lower the TTL, and between two of them a
     /// packet leaves one before it enters the next.
-    fn position(&self, event: &Event, place: Place) -> usize {
+    fn position(&self, ttl: u8, place: Place) -> usize {
         let stage = |ttl: u8, dir: Dir| (u8::MAX - ttl, u8::from(dir == Dir::Ingress));
-        let new = stage(event.print.ttl, place.dir);
+        let new = stage(ttl, place.dir);
         self.hops
             .iter()
             .position(|h| stage(h.ttl, h.place.dir) > new)
