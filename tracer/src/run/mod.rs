@@ -20,7 +20,9 @@ use tracer_core::expect::ExitStatus;
 
 /// Runs a command line; errors are told on stderr, in one line.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitStatus {
-    let done = cli::parse(args).map_err(Failure::from).and_then(|command| execute(&command));
+    let done = cli::parse(args)
+        .map_err(Failure::from)
+        .and_then(|command| execute(&command));
     match done {
         Ok(status) => status,
         Err(failure) => {

@@ -161,4 +161,16 @@ mod tests {
             assert_eq!(lengths(&two[..cut]), [0; 0]);
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_datagram_is_read_without_harm(bytes: Vec<u8>) {
+            let mut count = 0;
+            let _ = read(&bytes, 0, &mut |_| {
+                count += 1;
+                ControlFlow::Continue(())
+            });
+            proptest::prop_assert!(count <= bytes.len() / 16);
+        }
+    }
 }
