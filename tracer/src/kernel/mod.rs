@@ -17,4 +17,4 @@ pub use load::{Programs, RING_BYTES};
 pub use maps::Counters;
 pub use offsets::{KernelTypes, OffsetsError, read as read_types};
 pub use ring::Ring;
-pub use taps::{Attached, Side, TcMode};
+pub use taps::{Attached, Side};
