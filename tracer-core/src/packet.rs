@@ -1,6 +1,7 @@
 //! Addresses, ports and tuples as values.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tracer_common::{RawTuple, family, ip_proto};
 
@@ -41,7 +42,7 @@ impl fmt::Display for Proto {
 }
 
 /// A 5-tuple. For ICMP echo `sport` is the identifier and `dport` is 0, in both directions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tuple {
     /// Source address.
     pub src: IpAddr,
@@ -53,6 +54,20 @@ pub struct Tuple {
     pub dport: u16,
     /// IP protocol.
     pub proto: Proto,
+}
+
+/// Fewer and larger writes than the derived one: tuples are hashed several times an event.
+impl Hash for Tuple {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for addr in [self.src, self.dst] {
+            match addr {
+                IpAddr::V4(v4) => state.write_u32(v4.to_bits()),
+                IpAddr::V6(v6) => state.write_u128(v6.to_bits()),
+            }
+        }
+        let ports = u64::from(self.sport) << 32 | u64::from(self.dport) << 16;
+        state.write_u64(ports | u64::from(self.proto.0));
+    }
 }
 
 impl Tuple {

@@ -100,7 +100,7 @@ fn link(name: &str, peer: Option<(NetnsId, u32)>) -> Link {
 #[must_use]
 pub fn events(flows: u32) -> Vec<RawEvent> {
     let mut events: Vec<RawEvent> = (0..flows).flat_map(flow).collect();
-    events.sort_by_key(|e| e.time_ns);
+    events.sort_by_cached_key(|e| e.time_ns);
     events
 }
 

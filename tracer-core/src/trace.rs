@@ -33,10 +33,15 @@ impl Wanted {
     /// Whether a flow is to be told.
     #[must_use]
     pub fn wants(&self, flow: &Flow) -> bool {
-        let begins = || flow.origin.netns.is_some_and(|id| self.origins.contains(&id));
+        let begins = || {
+            flow.origin
+                .netns
+                .is_some_and(|id| self.origins.contains(&id))
+        };
         let crosses = || {
             flow.hops.iter().any(|hop| {
-                hop.netns.is_some_and(|id| self.devices.contains(&(id, hop.ifindex)))
+                hop.netns
+                    .is_some_and(|id| self.devices.contains(&(id, hop.ifindex)))
             })
         };
         (self.origins.is_empty() || begins()) && (self.devices.is_empty() || crosses())

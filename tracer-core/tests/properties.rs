@@ -50,6 +50,43 @@ fn all_at_once() -> Scenario {
     all
 }
 
+/// The same lab once more at the same time: equal addresses, ports, sequence numbers and payloads,
+/// in other namespaces.
+fn twice(scenario: &Scenario) -> Scenario {
+    const OTHER: u32 = 1000;
+    let mut both = scenario.clone();
+    for (netns, namespace) in &scenario.inventory.namespaces {
+        let mut copy = namespace.clone();
+        for link in copy.links.values_mut() {
+            link.peer = link.peer.map(|(ns, i)| (NetnsId(ns.0 + OTHER), i));
+        }
+        let netns = NetnsId(netns.0 + OTHER);
+        both.inventory.namespaces.insert(netns, copy);
+    }
+    for event in &scenario.events {
+        let mut copy = event.clone();
+        copy.netns = copy.netns.map(|ns| NetnsId(ns.0 + OTHER));
+        copy.time_ns += 100;
+        // Two buffers that live at the same time have two addresses.
+        copy.skb ^= 1 << 40;
+        both.events.push(copy);
+    }
+    both.events.sort();
+    both
+}
+
+#[test]
+fn labs_with_equal_addresses_do_not_mix() {
+    for scenario in scenarios() {
+        let (alone, _) = scenario.run_in_order();
+        let (together, _) = twice(&scenario).run_in_order();
+        assert_eq!(together.len(), 2 * alone.len());
+        for flow in alone {
+            assert!(together.contains(&flow), "{flow:#?} among {together:#?}");
+        }
+    }
+}
+
 prop_compose! {
     fn tuples()(a in 1u8..4, b in 1u8..4, sport in 1u16..3, dport in 1u16..3, proto in prop_oneof![Just(Proto::TCP), Just(Proto::UDP), Just(Proto::ICMP)]) -> Tuple {
         let addr = |n| IpAddr::from(Ipv4Addr::new(10, 0, 0, n));

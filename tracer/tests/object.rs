@@ -70,7 +70,9 @@ impl Calls {
 /// The code of the object, by section.
 fn sections(object: &[u8]) -> BTreeMap<String, Calls> {
     let file = object::File::parse(object).expect("an ELF object");
-    let code = file.sections().filter(|section| section.kind() == SectionKind::Text);
+    let code = file
+        .sections()
+        .filter(|section| section.kind() == SectionKind::Text);
     code.map(|section| {
         let name = section.name().expect("a name").to_owned();
         (name, Calls::of(section.data().expect("code")))
@@ -79,7 +81,11 @@ fn sections(object: &[u8]) -> BTreeMap<String, Calls> {
 }
 
 fn allowed() -> BTreeSet<i32> {
-    READING.iter().map(|(id, _)| *id).chain([RINGBUF_QUERY]).collect()
+    READING
+        .iter()
+        .map(|(id, _)| *id)
+        .chain([RINGBUF_QUERY])
+        .collect()
 }
 
 #[test]
@@ -90,14 +96,24 @@ fn the_built_object_calls_only_helpers_that_read() {
     println!("{sections:#?}");
     let names: Vec<&str> = sections.keys().map(String::as_str).collect();
     for program in ["classifier", "raw_tp"] {
-        assert!(names.iter().any(|name| name.starts_with(program)), "{program} in {names:?}");
+        assert!(
+            names.iter().any(|name| name.starts_with(program)),
+            "{program} in {names:?}"
+        );
     }
     for (name, calls) in &sections {
         let forbidden: Vec<_> = calls.helpers.difference(&allowed()).copied().collect();
-        assert_eq!((forbidden, &calls.others), (Vec::new(), &Vec::new()), "in {name}");
+        assert_eq!(
+            (forbidden, &calls.others),
+            (Vec::new(), &Vec::new()),
+            "in {name}"
+        );
     }
     let called: usize = sections.values().map(|calls| calls.helpers.len()).sum();
-    assert!(called > 5, "the search for calls finds too few: {sections:?}");
+    assert!(
+        called > 5,
+        "the search for calls finds too few: {sections:?}"
+    );
 }
 
 #[test]
@@ -107,8 +123,18 @@ fn calls_are_told_apart() {
     let kernel_function = [CALL, 2 << 4, 0, 0, 7, 0, 0, 0];
     // The second half of a wide load is data, whatever it looks like.
     let wide = [LOAD_64, 0, 0, 0, 1, 0, 0, 0];
-    let code = [skb_store_bytes, local, kernel_function, wide, skb_store_bytes].concat();
-    let expected = Calls { helpers: BTreeSet::from([9]), others: vec![kernel_function] };
+    let code = [
+        skb_store_bytes,
+        local,
+        kernel_function,
+        wide,
+        skb_store_bytes,
+    ]
+    .concat();
+    let expected = Calls {
+        helpers: BTreeSet::from([9]),
+        others: vec![kernel_function],
+    };
     assert_eq!(Calls::of(&code), expected);
     assert!(!allowed().contains(&9));
 }

@@ -5,6 +5,7 @@ mod expectations;
 mod ground;
 mod hostile;
 mod job;
+mod leftovers;
 mod links;
 mod options;
 mod protocols;
@@ -129,6 +130,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         expectations::CASES,
         hostile::CASES,
         job::CASES,
+        leftovers::CASES,
         links::CASES,
         options::CASES,
         protocols::CASES,

@@ -10,6 +10,7 @@ mod udp;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 pub use frames::send_frames;
 pub use icmp::ping;
@@ -17,6 +18,9 @@ pub use option::SocketOption;
 pub use stream::{Stream, StreamCall, StreamKind};
 pub use stream_server::{Behaviour, StreamServer};
 pub use udp::{UdpCall, UdpServer};
+
+/// How often a waiting server looks whether it should stop.
+const TICK: Duration = Duration::from_millis(50);
 
 /// How a request ended for the one who sent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

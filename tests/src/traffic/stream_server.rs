@@ -1,14 +1,15 @@
 //! Servers of connection protocols, with the manners that scenarios need.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use anyhow::{Context as _, Result};
 use socket2::Socket;
 
-use super::{StreamKind, answer};
+use super::{StreamKind, TICK, answer};
 use crate::lab::Lab;
 
 /// Connections that may wait to be accepted; more than the largest lab opens at once.
@@ -32,7 +33,7 @@ pub enum Behaviour {
 /// A listening server; it serves until it is dropped.
 #[derive(Debug)]
 pub struct StreamServer {
-    listener: Arc<Socket>,
+    stop: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<Arc<Socket>>>>,
     seen: Arc<Mutex<Vec<SocketAddr>>>,
     accepting: Option<JoinHandle<()>>,
@@ -67,20 +68,21 @@ impl StreamServer {
                 socket.set_reuse_address(true)?;
                 socket.bind(&addr.into())?;
                 socket.listen(BACKLOG)?;
+                socket.set_read_timeout(Some(TICK))?;
                 Ok(socket)
             })?
             .with_context(|| format!("listen on {addr} in {ns}"))?;
-        let listener = Arc::new(listener);
+        let stop = Arc::new(AtomicBool::new(false));
         let open = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (for_accept, for_open, for_seen) =
-            (Arc::clone(&listener), Arc::clone(&open), Arc::clone(&seen));
+        let (for_stop, for_open, for_seen) =
+            (Arc::clone(&stop), Arc::clone(&open), Arc::clone(&seen));
         let accepting = Builder::new()
             .stack_size(STACK)
-            .spawn(move || accept_all(&for_accept, &for_open, &for_seen, behaviour))
+            .spawn(move || accept_all(&listener, &for_stop, &for_open, &for_seen, behaviour))
             .context("start the server's thread")?;
         Ok(Self {
-            listener,
+            stop,
             open,
             seen,
             accepting: Some(accepting),
@@ -99,8 +101,7 @@ impl StreamServer {
 
 impl Drop for StreamServer {
     fn drop(&mut self) {
-        // Shutting a socket down wakes the thread that waits in it; on one that is gone already it fails, which is fine.
-        let _ = self.listener.shutdown(Shutdown::Both);
+        self.stop.store(true, Ordering::Relaxed);
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
         }
@@ -117,11 +118,29 @@ impl Drop for StreamServer {
 
 fn accept_all(
     listener: &Socket,
+    stop: &AtomicBool,
     open: &Mutex<Vec<Arc<Socket>>>,
     seen: &Mutex<Vec<SocketAddr>>,
     behaviour: Behaviour,
 ) {
-    while let Ok((socket, peer)) = listener.accept() {
+    while !stop.load(Ordering::Relaxed) {
+        let (socket, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            // A tick without a client, or one that went away before it was accepted.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::ConnectionAborted
+                ) =>
+            {
+                continue;
+            }
+            Err(_) => return,
+        };
+        // It inherits the listener's tick.
+        if socket.set_read_timeout(None).is_err() {
+            continue;
+        }
         let Some(peer) = peer.as_socket() else {
             continue;
         };

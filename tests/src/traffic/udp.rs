@@ -9,11 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::{Outcome, SocketOption, answer, parse_answer};
+use super::{Outcome, SocketOption, TICK, answer, parse_answer};
 use crate::lab::Lab;
-
-/// How often a waiting server looks whether it should stop.
-const TICK: Duration = Duration::from_millis(50);
 
 /// A server that answers every datagram with whom it saw; it serves until it is dropped.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 //! was shown; the rest stays "unknown", known `between` two hops.
 
 mod place;
+mod step;
 
 pub use place::{role_word, whose};
 
@@ -10,10 +11,9 @@ use crate::event::{Conntrack, Dir, NetnsId};
 use crate::inventory::Inventory;
 use crate::journey::{Direction, Hop, Journey, Place};
 use crate::packet::Tuple;
-use crate::report::{
-    AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, RewriteHook,
-};
+use crate::report::{AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence};
 use std::net::SocketAddr;
+use step::{Side, Step, tc_hook};
 
 /// The request as its origin sent it.
 #[must_use]
@@ -96,16 +96,6 @@ pub fn number_at(journey: &Journey, place: Place) -> Option<u32> {
         .and_then(|i| u32::try_from(i + 1).ok())
 }
 
-/// One step of a packet: from a sighting, or the unsighted, to the next.
-struct Step<'a> {
-    from: Option<&'a Hop>,
-    to: Option<&'a Hop>,
-    before: Tuple,
-    after: Tuple,
-    /// A traffic-control program's doing: the device's two taps differ.
-    tc: Option<&'a Hop>,
-}
-
 struct Walk<'a> {
     journey: &'a Journey,
     inventory: &'a Inventory,
@@ -135,6 +125,7 @@ impl<'a> Walk<'a> {
                     before,
                     after: enters,
                     tc: None,
+                    forwarded: false,
                 });
             }
             let (tc_from, tc_to) = match hop.place.dir {
@@ -147,6 +138,7 @@ impl<'a> Walk<'a> {
                 before: enters,
                 after: leaves,
                 tc: Some(hop),
+                forwarded: false,
             });
             previous = Some((hop, leaves));
         }
@@ -167,6 +159,7 @@ impl<'a> Walk<'a> {
                 before: tuple,
                 after,
                 tc: None,
+                forwarded: self.direction == Direction::Reply && is_forwarded(journey),
             });
         }
     }
@@ -226,65 +219,10 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl Step<'_> {
-    /// The namespace in which the change happened, where both sides are in one.
-    fn netns(&self) -> Option<NetnsId> {
-        if let Some(hop) = self.tc {
-            return Some(hop.place.netns);
-        }
-        match (self.from, self.to) {
-            (Some(a), Some(b)) => (a.place.netns == b.place.netns).then_some(a.place.netns),
-            (Some(one), None) | (None, Some(one)) => Some(one.place.netns),
-            (None, None) => None,
-        }
-    }
-
-    /// The namespace to blame: between two of them, the one that the packet came to.
-    fn settled_in(&self) -> Option<NetnsId> {
-        self.netns().or(self.to.map(|h| h.place.netns))
-    }
-
-    /// netfilter's hook: by where the packet came from and where it goes.
-    fn hook(&self, side: Side) -> RewriteHook {
-        let came_in = self.from.is_some_and(|h| h.place.dir == Dir::Ingress);
-        match side {
-            Side::Destination if came_in => RewriteHook::Prerouting,
-            Side::Destination => RewriteHook::Output,
-            Side::Source if self.to.is_none() => RewriteHook::Input,
-            Side::Source => RewriteHook::Postrouting,
-        }
-    }
-}
-
-fn tc_hook(dir: Dir) -> RewriteHook {
-    match dir {
-        Dir::Ingress => RewriteHook::TcIngress,
-        Dir::Egress => RewriteHook::TcEgress,
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Side {
-    Source,
-    Destination,
-}
-
-impl Side {
-    fn of(self, tuple: Tuple) -> SocketAddr {
-        match self {
-            Self::Source => tuple.source(),
-            Self::Destination => tuple.destination(),
-        }
-    }
-
-    fn field(self, address: bool) -> RewriteField {
-        match (self, address) {
-            (Self::Source, true) => RewriteField::Src,
-            (Self::Source, false) => RewriteField::Sport,
-            (Self::Destination, true) => RewriteField::Dst,
-            (Self::Destination, false) => RewriteField::Dport,
-        }
-    }
+/// Whether the request had come in by a device before its first sighting, which was at egress.
+fn is_forwarded(journey: &Journey) -> bool {
+    let first = journey.request.hops().first();
+    first.is_some_and(|h| h.place.dir == Dir::Egress && !h.local)
 }
 
 fn addr_port(socket: SocketAddr) -> AddrPort {

@@ -30,7 +30,20 @@ pub enum DecodeError {
 /// # Errors
 /// When the record has the wrong size or an unknown kind, tap, family or match.
 pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
-    let raw = RawEvent::read_from_bytes(bytes).map_err(|_| DecodeError::Size(bytes.len()))?;
+    if bytes.len() != size_of::<RawEvent>() {
+        return Err(DecodeError::Size(bytes.len()));
+    }
+    // Records in the ring are aligned; those from elsewhere may have to be copied.
+    match RawEvent::ref_from_bytes(bytes) {
+        Ok(raw) => convert(raw),
+        Err(_) => {
+            let raw = RawEvent::read_from_bytes(bytes);
+            convert(&raw.map_err(|_| DecodeError::Size(bytes.len()))?)
+        }
+    }
+}
+
+fn convert(raw: &RawEvent) -> Result<Event, DecodeError> {
     if raw.kind != event_kind::PACKET {
         return Err(DecodeError::Unknown {
             field: "kind",

@@ -95,6 +95,19 @@ impl Inventory {
         self.link(netns, ifindex)?.peer
     }
 
+    /// The pod with this address that is connected to a namespace by a pair, if it is exactly one.
+    #[must_use]
+    pub fn pod_behind(&self, netns: NetnsId, addr: IpAddr) -> Option<NetnsId> {
+        let mut pods = self.namespaces.iter().filter(|(pod, namespace)| {
+            let mut peers = namespace.links.values().filter_map(|l| l.peer);
+            peers.any(|(peer, _)| peer == netns)
+                && self.owns(**pod, addr)
+                && self.role(**pod) == Role::Pod
+        });
+        let (pod, _) = pods.next()?;
+        pods.next().is_none().then_some(*pod)
+    }
+
     /// A namespace's name, `None` where nothing is known of it.
     #[must_use]
     pub fn name(&self, netns: NetnsId) -> Option<&str> {

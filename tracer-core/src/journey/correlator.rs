@@ -29,7 +29,7 @@ const MAX_NOTES: usize = 1 << 17;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Closed {
     /// What was sighted.
-    pub journey: Journey,
+    pub journey: Box<Journey>,
     /// Why it is told.
     pub end: End,
 }
@@ -102,19 +102,17 @@ impl Correlator {
     /// over or quiet by then, in the order in which that became so.
     pub fn advance(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Closed> {
         let mut told = Vec::new();
-        self.run_to(
-            now_ns.saturating_sub(self.settings.reorder_ns),
-            inventory,
-            &mut told,
-        );
+        let mark_ns = Reorder::whole(now_ns.saturating_sub(self.settings.reorder_ns));
+        self.run_to(mark_ns, inventory, &mut told);
         told
     }
 
     /// Processes everything and tells every flow: those that are not over as `trace-ended`.
     pub fn finish(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Closed> {
         let mut told = Vec::new();
-        self.run_to(now_ns, inventory, &mut told);
+        self.run_to(Reorder::whole(now_ns), inventory, &mut told);
         self.run_events(u64::MAX, inventory, &mut told);
+        self.fire(now_ns, &mut told);
         while let Some(Reverse((time, at))) = self.timers.pop() {
             if self.flows.get(at).is_some_and(|f| f.timer_ns == time) {
                 self.tell(at, Some(End::TraceEnded), &mut told);
@@ -170,17 +168,22 @@ impl Correlator {
     }
 
     fn run_events(&mut self, mark_ns: u64, inventory: &Inventory, told: &mut Vec<Closed>) {
-        for event in self.order.ripe(mark_ns) {
-            self.fire(event.time_ns, told);
-            self.take(&event, inventory, told);
+        while let Some(slice) = self.order.ripe(mark_ns) {
+            for event in slice.iter() {
+                self.fire(event.time_ns, told);
+                self.take(event, inventory, told);
+            }
+            self.order.recycle(slice);
         }
     }
 
     fn take(&mut self, event: &Event, inventory: &Inventory, told: &mut Vec<Closed>) {
         let place = Place::of(event);
         match self.resolve(event, place, inventory) {
-            Found::Flow(at, dir) => self.join(event, place, at, dir),
-            Found::Error(at) => self.refuse(event, place, at),
+            Found::Flow(at, dir) => self.join(event, place, at, dir, false),
+            // A tuple that was found without its zone is not bound in it.
+            Found::Bound(at, dir) => self.join(event, place, at, dir, zone(event) == 0),
+            Found::Error(at, about) => self.refuse(event, place, at, about),
             Found::Rivals(flows) => {
                 self.stats.stray += 1;
                 self.doubt(&flows);
@@ -211,7 +214,7 @@ impl Correlator {
             self.doubt(doubted);
             self.doubt(&[at]);
         }
-        self.join(event, place, at, dir);
+        self.join(event, place, at, dir, false);
     }
 
     /// A tuple is used anew: its earlier flow is over. Unless that is alive somewhere else: then
@@ -234,11 +237,12 @@ impl Correlator {
         self.schedule(old);
     }
 
-    fn join(&mut self, event: &Event, place: Place, at: FlowRef, dir: Direction) {
+    fn join(&mut self, event: &Event, place: Place, at: FlowRef, dir: Direction, bound: bool) {
         let Some(flow) = self.flows.get_mut(at) else {
             return;
         };
-        let news = flow.take(event, place, dir);
+        let mut news = flow.take(event, place, dir);
+        news.tuple &= !bound;
         if news != News::default() {
             self.learn(event, place, at, dir, news);
         }
@@ -246,9 +250,9 @@ impl Correlator {
         self.schedule(at);
     }
 
-    fn refuse(&mut self, event: &Event, place: Place, at: FlowRef) {
+    fn refuse(&mut self, event: &Event, place: Place, at: FlowRef, about: Option<Direction>) {
         if let Some(flow) = self.flows.get_mut(at) {
-            flow.refused(event, place);
+            flow.refused(event, place, about);
             self.remember(event, place, at, None);
             self.schedule(at);
         }
@@ -274,8 +278,12 @@ impl Correlator {
         }
         if let Some(ct) = event.conntrack.filter(|_| news.conntrack) {
             let request = dir.flipped_if(ct.is_reply);
-            both(ct.orig, request);
-            both(ct.reply, request.flipped());
+            let known = [event.tuple, event.tuple.reversed()];
+            for (tuple, dir) in [(ct.orig, request), (ct.reply, request.flipped())] {
+                if !known.contains(&tuple) {
+                    both(tuple, dir);
+                }
+            }
         }
     }
 

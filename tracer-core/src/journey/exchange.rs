@@ -37,10 +37,12 @@ pub struct Exchange {
 impl Exchange {
     /// Takes one packet in. `again`: it was sent before, sighted at the flow's first hop.
     pub(super) fn take(&mut self, event: &Event, dir: Direction, again: bool) {
-        if dir == Direction::Reply {
+        let stray = event.print.tcp.is_some_and(|t| self.is_stray(t, dir));
+        if dir == Direction::Reply && !stray {
             self.reply_ns.get_or_insert(event.time_ns);
         }
         match event.print.tcp {
+            Some(_) if stray => {}
             Some(tcp) => self.segment(event, tcp, dir, again),
             None => {
                 self.opened |= dir == Direction::Request;
@@ -84,10 +86,17 @@ impl Exchange {
         }
     }
 
+    /// A segment toward the origin that does not acknowledge the SYN, while that is unanswered: of
+    /// an earlier connection with this tuple. The origin does not take it for an answer either.
+    fn is_stray(&self, tcp: Tcp, dir: Direction) -> bool {
+        let unanswered = self.opened && self.syn_ack.is_none() && dir == Direction::Reply;
+        let isn = self.syn.filter(|_| unanswered);
+        isn.is_some_and(|isn| !covers(tcp.ack, isn))
+    }
+
     fn acknowledged(&mut self, ack: u32) {
-        let covers = |seq: u32| (ack.wrapping_sub(seq) as i32) > 0;
-        self.handshake_arrived |= self.syn_ack.is_some_and(covers);
-        self.reply_arrived |= self.reply_data_seq.is_some_and(covers);
+        self.handshake_arrived |= self.syn_ack.is_some_and(|seq| covers(ack, seq));
+        self.reply_arrived |= self.reply_data_seq.is_some_and(|seq| covers(ack, seq));
     }
 
     /// Whether a TCP opener has been sent and not a word has come back.
@@ -104,11 +113,69 @@ impl Exchange {
         }
         match (dir, self.syn) {
             (Direction::Request, Some(isn)) if tcp.is_syn() => isn == tcp.seq,
-            // The answer may acknowledge data that the opener carried.
-            (Direction::Reply, Some(isn)) if tcp.is_syn_ack() => {
-                (1..=1 << 16).contains(&tcp.ack.wrapping_sub(isn))
-            }
+            (Direction::Reply, Some(isn)) if tcp.is_syn_ack() => acknowledges(tcp, isn),
             _ => false,
         }
+    }
+}
+
+/// Whether a packet acknowledges a SYN, and the data that it may have carried.
+fn acknowledges(tcp: Tcp, isn: u32) -> bool {
+    (1..=1 << 16).contains(&tcp.ack.wrapping_sub(isn))
+}
+
+/// Whether an acknowledgement covers the byte (or flag) at a sequence number.
+fn covers(ack: u32, seq: u32) -> bool {
+    (ack.wrapping_sub(seq) as i32) > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYN: Tcp = Tcp {
+        seq: u32::MAX,
+        ack: 0,
+        flags: Tcp::SYN,
+    };
+
+    fn opened() -> Exchange {
+        Exchange {
+            syn: Some(SYN.seq),
+            opened: true,
+            ..Exchange::default()
+        }
+    }
+
+    #[test]
+    fn an_answer_acknowledges_the_syn_across_the_wrap() {
+        let answer = |ack| Tcp {
+            seq: 9,
+            ack,
+            flags: Tcp::SYN | Tcp::ACK,
+        };
+        assert!(opened().fits(answer(0), Direction::Reply));
+        assert!(opened().fits(answer(300), Direction::Reply), "with data");
+        assert!(!opened().fits(answer(SYN.seq), Direction::Reply));
+    }
+
+    #[test]
+    fn another_sequence_number_is_another_connection() {
+        let other = Tcp { seq: 1, ..SYN };
+        assert!(opened().fits(SYN, Direction::Request));
+        assert!(!opened().fits(other, Direction::Request));
+        assert!(!opened().fits(SYN, Direction::Reply));
+    }
+
+    #[test]
+    fn a_reset_that_does_not_acknowledge_the_syn_is_stray() {
+        let reset = |ack| Tcp {
+            seq: 0,
+            ack,
+            flags: Tcp::RST | Tcp::ACK,
+        };
+        assert!(opened().is_stray(reset(SYN.seq), Direction::Reply));
+        assert!(!opened().is_stray(reset(0), Direction::Reply));
+        assert!(!opened().is_stray(reset(SYN.seq), Direction::Request));
     }
 }

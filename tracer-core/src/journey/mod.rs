@@ -87,7 +87,7 @@ impl Default for Settings {
             syn_ns: 4_000_000_000,
             forget_ns: 60_000_000_000,
             max_flows: 100_000,
-            max_held: 262_144,
+            max_held: 65_536,
         }
     }
 }

@@ -144,19 +144,30 @@ impl Hop {
         self.fragments.raise(event.packets, event.bytes);
     }
 
+    /// Whether an event shows the hop's packet once more and not a retransmission.
+    fn is_copy(&self, event: &Event) -> bool {
+        event.time_ns <= self.time_ns.saturating_add(COPY_NS)
+            && !event.reasons.is_retransmission()
+            && self.is_print_of(event)
+    }
+
     fn again(&mut self, event: &Event) -> Sighted {
+        // Only the tracepoint can tell.
+        self.local |= event.local && self.place.dir == Dir::Egress;
+        let copy = self.is_copy(event);
+        let same = self.is_print_of(event);
         self.count(event.packets, event.bytes);
         let tap = &mut self.taps[rank(event.tap)];
         let sighted = match tap {
             None => Sighted::OtherTap,
             Some(tuple) if *tuple == event.tuple => Sighted::Again,
-            Some(_) if event.time_ns == self.time_ns => Sighted::Fork,
+            Some(_) if copy => Sighted::Fork,
             Some(_) => Sighted::Changed,
         };
-        if sighted == Sighted::OtherTap && print::same(&self.print, &event.print) {
+        if sighted == Sighted::OtherTap && same {
             *tap = Some(event.tuple);
         }
-        if self.conntrack.is_none() && print::same(&self.print, &event.print) {
+        if self.conntrack.is_none() && same {
             self.conntrack = event.conntrack;
         }
         sighted
@@ -188,6 +199,8 @@ pub struct Way {
     pub forked: bool,
 }
 
+/// Copies of a packet follow it at once; what looks the same later was sent again.
+const COPY_NS: u64 = 100_000_000;
 /// Longest way that is remembered.
 const MAX_HOPS: usize = 32;
 /// A later packet may fill a gap in the way of a flow whose first packet is not known, this long.

@@ -16,8 +16,10 @@ use std::net::IpAddr;
 pub(super) enum Found {
     /// A packet of a flow.
     Flow(FlowRef, Direction),
-    /// An ICMP error about a flow.
-    Error(FlowRef),
+    /// A packet of a flow whose tuple is bound to it here.
+    Bound(FlowRef, Direction),
+    /// An ICMP error about a packet of a flow; its direction, where the quote told it.
+    Error(FlowRef, Option<Direction>),
     /// One of two flows, and it cannot be told which.
     Rivals([FlowRef; 2]),
     /// The first packet of a flow; `doubted` fit as well.
@@ -62,11 +64,11 @@ impl Correlator {
     pub(super) fn resolve(&self, event: &Event, place: Place, inventory: &Inventory) -> Found {
         if let Some(quoted) = event.quoted {
             return match self.bindings.find(place.netns, 0, quoted) {
-                Lookup::One(at, _) => Found::Error(at),
+                Lookup::One(at, dir) => Found::Error(at, Some(dir)),
                 Lookup::Two(a, b) => Found::Rivals([a, b]),
                 Lookup::Nothing => self
                     .by_skb(event, place, inventory)
-                    .map_or(Found::Nothing, |note| Found::Error(note.flow)),
+                    .map_or(Found::Nothing, |note| Found::Error(note.flow, None)),
             };
         }
         if event.print.fragment == Fragment::Later {
@@ -75,6 +77,7 @@ impl Correlator {
         match self.known(event, place, inventory) {
             Found::Nothing => self.opens(event, place, inventory),
             Found::Flow(at, dir) => Found::Flow(at, echo_direction(event).unwrap_or(dir)),
+            Found::Bound(at, dir) => Found::Bound(at, echo_direction(event).unwrap_or(dir)),
             found => found,
         }
     }
@@ -86,8 +89,9 @@ impl Correlator {
             .filter(|(at, dir)| self.fits(*at, event, *dir));
         let by_tuple = self.bindings.find(place.netns, zone(event), event.tuple);
         match (by_tuple, by_skb) {
-            (Lookup::One(at, dir), None) if self.fits(at, event, dir) => Found::Flow(at, dir),
-            (Lookup::One(at, dir), Some((other, _))) if at != other => {
+            (Lookup::One(at, dir), None) if self.fits(at, event, dir) => Found::Bound(at, dir),
+            (Lookup::One(at, dir), Some((other, _))) if at == other => Found::Bound(at, dir),
+            (Lookup::One(at, dir), Some((other, _))) => {
                 if self.fits(at, event, dir) {
                     Found::Rivals([at, other])
                 } else {

@@ -53,10 +53,7 @@ impl Correlator {
             Some(_) => End::Closed,
             None => end.unwrap_or(End::Timeout),
         };
-        told.push(Closed {
-            journey: *journey,
-            end,
-        });
+        told.push(Closed { journey, end });
     }
 
     pub(super) fn forget(&mut self, at: FlowRef) {

@@ -102,7 +102,7 @@ impl Tracked {
             && sighted == Sighted::NewPlace
             && self.exchange.reply_ns.is_none()
         {
-            journey.predates |= event.conntrack.is_some_and(|ct| has_history(&ct));
+            journey.predates |= has_history(event);
         }
         News {
             tuple: sighted != Sighted::Again,
@@ -112,20 +112,25 @@ impl Tracked {
         }
     }
 
-    /// Takes in an ICMP error about the flow.
-    pub(super) fn refused(&mut self, event: &Event, place: Place) {
+    /// Takes in an ICMP error about the flow. Only one about a request answers it; one about a
+    /// reply tells the far side.
+    pub(super) fn refused(&mut self, event: &Event, place: Place, about: Option<Direction>) {
         self.last_ns = self.last_ns.max(event.time_ns);
         let (Some(journey), Some(icmp)) = (self.journey.as_deref_mut(), event.print.icmp) else {
             return;
         };
         journey.last_ns = self.last_ns;
-        journey.answer.get_or_insert(IcmpAnswer {
-            from: event.tuple.src,
-            v6: event.tuple.proto == Proto::ICMPV6,
-            kind: icmp.kind,
-            code: icmp.code,
-        });
-        journey.error.sight(event, place, false);
+        if about == Some(Direction::Request) {
+            journey.answer.get_or_insert(IcmpAnswer {
+                from: event.tuple.src,
+                v6: event.tuple.proto == Proto::ICMPV6,
+                kind: icmp.kind,
+                code: icmp.code,
+            });
+        }
+        if journey.answer.is_some() && about != Some(Direction::Reply) {
+            journey.error.sight(event, place, false);
+        }
     }
 
     /// Whether a packet can be this flow's: a SYN must be of the same connection.
@@ -171,8 +176,11 @@ fn predates(event: &Event, dir: Direction) -> bool {
 }
 
 /// An entry that a request shows before any reply could have come.
-fn has_history(ct: &Conntrack) -> bool {
-    ct.is_reply || ct.status & (Conntrack::SEEN_REPLY | Conntrack::ASSURED) != 0
+fn has_history(event: &Event) -> bool {
+    let opens = event.print.tcp.is_some_and(|t| t.is_syn());
+    event.conntrack.is_some_and(|ct| {
+        !opens && (ct.is_reply || ct.status & (Conntrack::SEEN_REPLY | Conntrack::ASSURED) != 0)
+    })
 }
 
 fn remember(journey: &mut Journey, place: Place, ct: Conntrack) -> bool {

@@ -63,4 +63,6 @@ pub enum Code {
     PointUnavailable,
     /// What the far side says it saw is not what left here.
     PeerSawOther,
+    /// What the far side says it saw is what left here.
+    PeerSawSame,
 }

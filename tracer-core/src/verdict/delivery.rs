@@ -73,10 +73,10 @@ fn reply_lost(exchange: &Exchange) -> bool {
 
 fn reply_last_seen(journey: &Journey) -> Option<u32> {
     let hops = journey.reply.hops();
-    let answers = if hops.is_empty() {
-        journey.error.hops()
-    } else {
+    let answers = if journey.exchange.reply_ns.is_some() {
         hops
+    } else {
+        journey.error.hops()
     };
     answers
         .iter()

@@ -42,7 +42,7 @@ pub(super) fn findings(
     found
 }
 
-fn finding(code: Code, severity: Severity) -> Finding {
+pub(super) fn finding(code: Code, severity: Severity) -> Finding {
     Finding {
         code,
         severity,

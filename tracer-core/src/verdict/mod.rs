@@ -3,9 +3,11 @@
 mod delivery;
 mod findings;
 mod origin;
+mod peer;
 mod source;
 mod view;
 
+pub use peer::compare_with_peer;
 pub use view::sighting;
 
 pub use origin::Origin;

@@ -1,6 +1,7 @@
 //! Who began a flow.
 
 use super::view::known;
+use crate::attribute::original;
 use crate::event::{Dir, NetnsId, Process};
 use crate::inventory::{Inventory, Role};
 use crate::journey::{Hop, Journey, Place};
@@ -60,32 +61,31 @@ fn view(process: &Process, inventory: &Inventory) -> OriginProcess {
 fn source(journey: &Journey, inventory: &Inventory) -> Origin {
     if let Some(first) = journey.request.hops().first() {
         return match first.place.dir {
-            Dir::Egress => left(first, inventory),
-            Dir::Ingress => entered(first.place, inventory),
+            Dir::Egress => left(journey, first, inventory),
+            Dir::Ingress => entered(journey, first.place, inventory),
         };
     }
     // Only replies were sighted: the last of them is the nearest to the origin.
     match journey.reply.hops().last().map(|h| h.place) {
         Some(last) if last.dir == Dir::Ingress => within(last, inventory),
-        Some(last) => entered(last, inventory),
+        Some(last) => entered(journey, last, inventory),
         None => outside(None),
     }
 }
 
 /// First sighted on its way out of a namespace.
-fn left(first: &Hop, inventory: &Inventory) -> Origin {
+fn left(journey: &Journey, first: &Hop, inventory: &Inventory) -> Origin {
     if first.local {
         return within(first.place, inventory);
     }
-    let kind = match inventory.role(first.place.netns) {
-        Role::Pod => OriginKind::Gateway,
-        Role::Node | Role::External => return outside(Some(first.place)),
-    };
-    Origin {
-        kind,
-        netns: Some(first.place.netns),
-        device: Some(first.place),
+    if inventory.role(first.place.netns) == Role::Pod {
+        return Origin {
+            kind: OriginKind::Gateway,
+            netns: Some(first.place.netns),
+            device: Some(first.place),
+        };
     }
+    by_address(journey, first.place, inventory).unwrap_or(outside(None))
 }
 
 /// Begun in the namespace of a device.
@@ -102,7 +102,7 @@ fn within(place: Place, inventory: &Inventory) -> Origin {
 }
 
 /// First sighted on its way into a namespace: begun behind the device.
-fn entered(place: Place, inventory: &Inventory) -> Origin {
+fn entered(journey: &Journey, place: Place, inventory: &Inventory) -> Origin {
     if let Some((netns, ifindex)) = inventory.peer(place.netns, place.ifindex) {
         let peer = Place {
             netns,
@@ -119,7 +119,22 @@ fn entered(place: Place, inventory: &Inventory) -> Origin {
             device: Some(place),
         };
     }
-    outside(Some(place))
+    let unknown_pair = inventory
+        .link(place.netns, place.ifindex)
+        .is_none_or(|l| l.kind == "veth");
+    by_address(journey, place, inventory)
+        .filter(|_| unknown_pair)
+        .unwrap_or(outside(Some(place)))
+}
+
+/// Where no device tells the sender, its address may.
+fn by_address(journey: &Journey, place: Place, inventory: &Inventory) -> Option<Origin> {
+    let netns = inventory.pod_behind(place.netns, original(journey).src)?;
+    Some(Origin {
+        kind: OriginKind::Pod,
+        netns: Some(netns),
+        device: None,
+    })
 }
 
 fn outside(device: Option<Place>) -> Origin {

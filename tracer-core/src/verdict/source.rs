@@ -169,12 +169,18 @@ fn exits<'a>(journey: &'a Journey, inventory: &Inventory) -> Vec<&'a Hop> {
     if last.place.dir == Dir::Ingress {
         return Vec::new();
     }
-    hops.iter()
+    let left: Vec<&Hop> = hops
+        .iter()
         .filter(|h| h.place.netns == last.place.netns && h.place.dir == Dir::Egress)
-        .filter(|h| {
-            let link = inventory.link(h.place.netns, h.place.ifindex);
-            let is_end = link.is_some_and(|l| matches!(l.kind.as_str(), "" | "veth" | "tun"));
-            h.place == last.place || is_end
-        })
-        .collect()
+        .collect();
+    let is_below = |low: &Hop, high: &Hop| {
+        let link = |h: &Hop| inventory.link(h.place.netns, h.place.ifindex);
+        link(high).is_none_or(|l| l.lower == Some(low.place.ifindex))
+            || link(low).is_none_or(|l| l.master == Some(high.place.ifindex))
+    };
+    let on_top = |h: &&&Hop| {
+        let mut others = left.iter().filter(|o| o.place != h.place);
+        others.any(|o| is_below(o, h))
+    };
+    left.iter().filter(|h| !on_top(h)).copied().collect()
 }

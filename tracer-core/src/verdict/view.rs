@@ -48,12 +48,17 @@ fn view(n: u32, hop: &Hop, t_us: i64, journey: &Journey, inventory: &Inventory) 
 /// One sighting as the report shows it, with its protocol: for `--each-packet`.
 #[must_use]
 pub fn sighting(event: &Event, inventory: &Inventory) -> (ProtoTuple, report::Hop) {
-    let link = event.netns.and_then(|netns| inventory.link(netns, event.ifindex));
+    let link = event
+        .netns
+        .and_then(|netns| inventory.link(netns, event.ifindex));
     let hop = report::Hop {
         n: 1,
         host: inventory.host.clone(),
         netns: event.netns.map(|netns| netns.0),
-        netns_name: event.netns.and_then(|netns| inventory.name(netns)).map(str::to_owned),
+        netns_name: event
+            .netns
+            .and_then(|netns| inventory.name(netns))
+            .map(str::to_owned),
         ifname: link.map(|l| l.name.clone()),
         ifindex: event.ifindex,
         dir: event.tap.dir(),

@@ -83,6 +83,7 @@ impl Names {
                     link.kind = "veth".into();
                 }
                 Some(("master", index)) => link.master = Some(number(index)?),
+                Some(("lower", index)) => link.lower = Some(number(index)?),
                 Some(("kind", kind)) => link.kind = kind.into(),
                 _ => link.addrs.push(number(word)?),
             }

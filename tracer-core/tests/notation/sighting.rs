@@ -152,6 +152,7 @@ impl Sightings {
                 (icmp.kind, icmp.code) = (number(kind)?, number(code)?);
             }
             "iseq" => print.icmp.get_or_insert(NO_ICMP).seq = number(value)?,
+            "tag" => print.sctp_tag = Some(number(value)?),
             "mark" => event.mark = Some(number(value)?),
             "vlan" => event.vlan = Some(number(value)?),
             "more" => event.packets = number(value)?,

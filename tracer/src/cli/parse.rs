@@ -208,8 +208,7 @@ pub(super) fn count(text: &str) -> Result<NonZeroU64, String> {
 }
 
 pub(super) fn duration(text: &str) -> Result<Limit, String> {
-    let accepted =
-        "a time is a number of seconds, or has a unit, such as 30s, 10m or 1h30m; 0 means until Ctrl-C";
+    let accepted = "a time is a number of seconds, or has a unit, such as 30s, 10m or 1h30m; 0 means until Ctrl-C";
     if text == "0" {
         return Ok(Limit(None));
     }

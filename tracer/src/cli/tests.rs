@@ -156,7 +156,7 @@ const MALFORMED: &[&str] = &[
     "10.0.0.1 -i eth0/1",
     "10.0.0.1 --tap kprobe",
     "10.0.0.1 --duration soon",
-    "10.0.0.1 --duration 10",
+    "10.0.0.1 --duration 10x",
     "10.0.0.1 --duration=-5s",
     "10.0.0.1 --duration 9999999h",
     "10.0.0.1 -c 0",

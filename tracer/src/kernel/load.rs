@@ -14,6 +14,32 @@ static OBJECT: &[u8] = include_bytes_aligned!(env!("SRCTRACE_EBPF_OBJECT"));
 /// Size of the event ring, bytes: the kernel maps it twice, so it costs twice this in memory.
 pub const RING_BYTES: u32 = 4 << 20;
 
+/// How much the kernel half may remember.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// The ring, bytes: a power of two.
+    pub ring_bytes: u32,
+    /// Tuples at taps.
+    pub flows: u32,
+    /// Learned tuples.
+    pub learned: u32,
+}
+
+impl Sizes {
+    /// For a trace.
+    pub const TRACE: Self = Self {
+        ring_bytes: RING_BYTES,
+        flows: 131_072,
+        learned: 65_536,
+    };
+    /// For a short look around.
+    pub const GLANCE: Self = Self {
+        ring_bytes: 1 << 18,
+        flows: 4096,
+        learned: 16,
+    };
+}
+
 /// The loaded kernel half. Everything it attached goes when it is dropped, or with the process.
 pub struct Programs {
     pub(super) ebpf: Ebpf,
@@ -28,7 +54,7 @@ impl Programs {
     pub fn load(
         filter: &Filter,
         offsets: &Offsets,
-        ring_bytes: u32,
+        sizes: Sizes,
     ) -> Result<(Self, Ring), KernelError> {
         let config = filter.config();
         let mut ebpf = EbpfLoader::new()
@@ -36,7 +62,9 @@ impl Programs {
             .override_global("OFFSETS", offsets.as_bytes(), true)
             .override_global("CONFIG", config.as_bytes(), true)
             .override_global("ABI", ABI_VERSION.as_bytes(), true)
-            .map_max_entries("EVENTS", ring_bytes)
+            .map_max_entries("EVENTS", sizes.ring_bytes)
+            .map_max_entries("FLOWS", sizes.flows)
+            .map_max_entries("LEARNED", sizes.learned)
             .load(OBJECT)
             .map_err(|e| KernelError::Load(Box::new(e)))?;
         fill_filter(&mut ebpf, filter)?;

@@ -9,12 +9,14 @@ mod load;
 mod maps;
 pub mod offsets;
 mod ring;
+mod sockets;
 mod taps;
 
 pub use error::KernelError;
 pub use filter::Filter;
-pub use load::{Programs, RING_BYTES};
+pub use load::{Programs, RING_BYTES, Sizes};
 pub use maps::Counters;
 pub use offsets::{KernelTypes, OffsetsError, read as read_types};
 pub use ring::Ring;
+pub use sockets::socket_rewriters;
 pub use taps::{Attached, Side};

@@ -166,10 +166,12 @@ impl Programs {
     pub fn tc_program(&mut self, side: Side) -> Result<BorrowedFd<'_>, KernelError> {
         let program = side.program();
         let loaded = classifier(&mut self.ebpf, program)?.fd();
-        loaded.map(AsFd::as_fd).map_err(|source| KernelError::Program {
-            program,
-            source: Box::new(source),
-        })
+        loaded
+            .map(AsFd::as_fd)
+            .map_err(|source| KernelError::Program {
+                program,
+                source: Box::new(source),
+            })
     }
 
     /// One of our programs was added as a clsact filter.

@@ -11,11 +11,17 @@ use tracer_core::expect::ExitStatus;
 use tracer_core::report::{Capability, Line};
 
 pub(super) fn doctor(output: DoctorOutput) -> Result<ExitStatus, Failure> {
-    let capabilities: Vec<Capability> =
-        features::capabilities().into_iter().chain(privileges()).collect();
+    let capabilities: Vec<Capability> = features::capabilities()
+        .into_iter()
+        .chain(privileges())
+        .collect();
     match output {
         DoctorOutput::Text => {
-            let look = Look { colour: sink::stdout_colour(), names: true, verbose: 0 };
+            let look = Look {
+                colour: sink::stdout_colour(),
+                names: true,
+                verbose: 0,
+            };
             print(&render::doctor(&capabilities, look))
         }
         DoctorOutput::Json => {

@@ -13,6 +13,7 @@ use crate::system::netns::Netns;
 use crate::system::{Changed, Survey, Watch, host};
 use std::collections::BTreeSet;
 use std::future::pending;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
@@ -21,6 +22,7 @@ use tracer_core::expect::{ExitStatus, Expectations};
 use tracer_core::inventory::Inventory;
 use tracer_core::report::{Events, Flow, SCHEMA, Summary};
 use tracer_core::trace::Trace;
+use tracer_core::verdict;
 
 /// The ring is looked at this often: its writers do not wake us, unless it is a quarter full.
 const POLL: Duration = Duration::from_millis(20);
@@ -52,6 +54,7 @@ pub(super) struct Live<'a> {
     last_counted_ns: u64,
     strangers: BTreeSet<NetnsId>,
     cgroups: BTreeSet<u64>,
+    peer_saw: Option<IpAddr>,
 }
 
 /// Why the loop ended.
@@ -61,7 +64,10 @@ enum Stop {
 }
 
 impl<'a> Live<'a> {
-    #[expect(clippy::too_many_arguments, reason = "the parts of a trace, put together once")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of a trace, put together once"
+    )]
     pub(super) fn new(
         plan: &'a Plan,
         survey: Survey,
@@ -90,6 +96,7 @@ impl<'a> Live<'a> {
             last_counted_ns: clock::monotonic_ns(),
             strangers: BTreeSet::new(),
             cgroups: BTreeSet::new(),
+            peer_saw: None,
         }
     }
 
@@ -112,6 +119,7 @@ impl<'a> Live<'a> {
         probe: Option<Probe>,
     ) -> Result<ExitStatus, Failure> {
         self.expectations = Expectations::new(options.check.expectations());
+        self.peer_saw = options.check.peer_saw;
         let outcome = self.look(options, probe).await;
         if let Err(failure @ (Failure::Closed | Failure::Output(_))) = outcome {
             return Err(failure);
@@ -130,7 +138,10 @@ impl<'a> Live<'a> {
         let mut hangup = listen(SignalKind::hangup())?;
         let mut poll = interval(POLL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let end = options.stop.after.map(|after| tokio::time::Instant::now() + after);
+        let end = options
+            .stop
+            .after
+            .map(|after| tokio::time::Instant::now() + after);
         let mut polls = 0u32;
         loop {
             tokio::select! {
@@ -151,6 +162,9 @@ impl<'a> Live<'a> {
                     self.taps.attach_next(&mut self.programs, self.node, self.survey.inventory());
                     if polls.is_multiple_of(JUDGE_EVERY) {
                         self.judge(polls / JUDGE_EVERY)?;
+                        if self.received == 0 {
+                            self.silence.speak(self.start.elapsed(), &self.survey).await;
+                        }
                     }
                     if options.stop.flows.is_some_and(|n| self.teller.told() >= n.get()) {
                         return Ok(Stop::Enough);
@@ -172,7 +186,16 @@ impl<'a> Live<'a> {
     fn drain(&mut self) {
         loop {
             let (mut full, mut taken) = (false, 0);
-            let Self { ring, trace, taps, teller, survey, strangers, cgroups, .. } = self;
+            let Self {
+                ring,
+                trace,
+                taps,
+                teller,
+                survey,
+                strangers,
+                cgroups,
+                ..
+            } = self;
             while taken < BATCH && !full {
                 let got = ring.drain(256, |bytes| {
                     // A record that cannot be read is a bug of ours; it was counted as told.
@@ -214,16 +237,20 @@ impl<'a> Live<'a> {
         }
         let flows = self.trace.advance(now, self.survey.inventory());
         self.tell(&flows)?;
-        if self.received == 0 && self.teller.is_waiting() {
-            self.silence.speak(self.start.elapsed(), &self.survey);
-        }
         Ok(())
     }
 
     fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
         for flow in flows {
             self.expectations.judge(flow, self.survey.inventory());
-            self.teller.flow(flow)?;
+            match self.peer_saw {
+                None => self.teller.flow(flow)?,
+                Some(addr) => {
+                    let mut flow = flow.clone();
+                    verdict::compare_with_peer(&mut flow, addr);
+                    self.teller.flow(&flow)?;
+                }
+            }
         }
         Ok(())
     }
@@ -231,7 +258,8 @@ impl<'a> Live<'a> {
     fn count_lost(&mut self, now_ns: u64) -> Result<(), Failure> {
         let counters = self.programs.counters()?;
         let lost = counters.lost + counters.nested;
-        self.trace.lost(self.last_counted_ns, now_ns, lost - self.lost);
+        self.trace
+            .lost(self.last_counted_ns, now_ns, lost - self.lost);
         self.lost = lost;
         self.last_counted_ns = now_ns;
         Ok(())
@@ -258,7 +286,10 @@ impl<'a> Live<'a> {
         self.tell(&flows)?;
         let summary = self.summary();
         self.teller.end(&summary, self.trace.groups())?;
-        Ok(ExitStatus::of_trace(summary.flows.reported, &self.expectations))
+        Ok(ExitStatus::of_trace(
+            summary.flows.reported,
+            &self.expectations,
+        ))
     }
 
     fn summary(&self) -> Summary {
@@ -271,7 +302,10 @@ impl<'a> Live<'a> {
             duration_s: (self.start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
             observed_by: self.taps.observed_by(self.programs.attached()),
             flows: self.trace.flows(),
-            events: Events { received: self.received, lost: self.lost },
+            events: Events {
+                received: self.received,
+                lost: self.lost,
+            },
             groups: self.trace.groups().summary(),
             expect: self.expectations.lines(),
         }

@@ -25,7 +25,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitStatus {
     if let Some(status) = leftovers::serve(&args) {
         return status;
     }
-    let done = cli::parse(args).map_err(Failure::from).and_then(|command| execute(&command));
+    let done = cli::parse(args)
+        .map_err(Failure::from)
+        .and_then(|command| execute(&command));
     match done {
         Ok(status) => status,
         Err(failure) => {

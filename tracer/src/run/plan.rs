@@ -37,7 +37,13 @@ impl Plan {
         };
         let scope = scope(&roots, &known, options)?;
         let filter = filter(options, &resolved, &scope, &node);
-        Ok(Self { roots, node, scope, resolved, filter })
+        Ok(Self {
+            roots,
+            node,
+            scope,
+            resolved,
+            filter,
+        })
     }
 }
 
@@ -59,7 +65,10 @@ fn scope(roots: &Roots, known: &Discovery, options: &TraceOptions) -> Result<Sco
     if options.scope.is_empty() {
         return Ok(Scope::All);
     }
-    let ids = options.scope.iter().map(|one| by_ref(roots, known, one).map(|netns| netns.id));
+    let ids = options
+        .scope
+        .iter()
+        .map(|one| by_ref(roots, known, one).map(|netns| netns.id));
     Ok(Scope::Only(ids.collect::<Result<_, _>>()?))
 }
 
@@ -104,11 +113,17 @@ fn device(survey: &Survey, name: &str) -> Result<(u32, u32), Failure> {
     let inventory = survey.inventory();
     let node = inventory.node.unwrap_or(NetnsId(0));
     let links = inventory.namespaces.get(&node).map(|ns| &ns.links);
-    let found = links.into_iter().flatten().find(|(_, link)| link.name == name);
+    let found = links
+        .into_iter()
+        .flatten()
+        .find(|(_, link)| link.name == name);
     match found {
         Some((index, _)) => Ok((node.0, *index)),
         None => {
-            let names = links.into_iter().flatten().map(|(_, link)| link.name.as_str());
+            let names = links
+                .into_iter()
+                .flatten()
+                .map(|(_, link)| link.name.as_str());
             let near = crate::system::netns::near(name, names);
             Err(Failure::Usage(format!(
                 "-i {}: the node has no such interface{near}",

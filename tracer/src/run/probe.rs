@@ -41,17 +41,34 @@ pub(super) fn prepare(
         ProbeKind::Icmp => Kind::Icmp,
     };
     let to = SocketAddr::new(target.addr, target.port.unwrap_or(0));
-    let place = survey.inventory().name(origin.id).map_or(String::new(), |n| format!(" {n}"));
-    let target = target.port.map_or_else(|| to.ip().to_string(), |_| to.to_string());
+    let place = survey
+        .inventory()
+        .name(origin.id)
+        .map_or(String::new(), |n| format!(" {n}"));
+    let target = target
+        .port
+        .map_or_else(|| to.ip().to_string(), |_| to.to_string());
     let said = format!("{} to {target} from namespace{place}", probe.kind.as_str());
-    let request = Request { kind, to, timeout: TIMEOUT };
-    Ok(Some(Probe { origin, request, said, running: None, done: false }))
+    let request = Request {
+        kind,
+        to,
+        timeout: TIMEOUT,
+    };
+    Ok(Some(Probe {
+        origin,
+        request,
+        said,
+        running: None,
+        done: false,
+    }))
 }
 
 /// Sends the probe at the first call; `true` once it is answered or given up, and its packets had
 /// time to pass. Never ready without a probe.
 pub(super) async fn next(probe: &mut Option<Probe>) -> Result<bool, Failure> {
-    let Some(probe) = probe else { return pending().await };
+    let Some(probe) = probe else {
+        return pending().await;
+    };
     if probe.done {
         sleep(AFTERWARDS).await;
         return Ok(true);
@@ -64,7 +81,9 @@ pub(super) async fn next(probe: &mut Option<Probe>) -> Result<bool, Failure> {
         let (origin, request) = (probe.origin.clone(), probe.request);
         tokio::task::spawn_blocking(move || probe::probe(&origin, &request))
     });
-    let answer = running.await.map_err(|e| Failure::CannotTrace(format!("the probe died: {e}")))??;
+    let answer = running
+        .await
+        .map_err(|e| Failure::CannotTrace(format!("the probe died: {e}")))??;
     probe.done = true;
     sink::note(&format!(
         "srctrace: probe: {} after {} ms\n",

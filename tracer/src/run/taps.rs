@@ -105,7 +105,9 @@ impl Taps {
                 self.ask(index, Side::Egress);
             }
         }
-        let Some((index, side)) = self.queue.pop_front() else { return };
+        let Some((index, side)) = self.queue.pop_front() else {
+            return;
+        };
         let Some(mode) = &mut self.mode else { return };
         let Some(link) = inventory.link(node.id, index).filter(|link| !link.loopback) else {
             return;
@@ -114,11 +116,13 @@ impl Taps {
         let attached = match mode {
             Mode::Clsact(clsact) => clsact.add(programs, node, (index, &name), side),
             Mode::Tcx => visit(node, || {
-                programs.attach_tcx(&name, side).map_err(|error| SystemError::Unknown {
-                    kind: "tap",
-                    given: name.clone(),
-                    why: error.to_string(),
-                })
+                programs
+                    .attach_tcx(&name, side)
+                    .map_err(|error| SystemError::Unknown {
+                        kind: "tap",
+                        given: name.clone(),
+                        why: error.to_string(),
+                    })
             }),
         };
         if let Err(error) = attached
@@ -146,11 +150,14 @@ impl Taps {
 
     /// The summary's account.
     pub(super) fn observed_by(&self, attached: &Attached) -> ObservedBy {
-        let missing = attached.unavailable.iter().map(|(what, why, effect)| Unavailable {
-            what: what.clone(),
-            why: why.clone(),
-            effect: effect.clone(),
-        });
+        let missing = attached
+            .unavailable
+            .iter()
+            .map(|(what, why, effect)| Unavailable {
+                what: what.clone(),
+                why: why.clone(),
+                effect: effect.clone(),
+            });
         ObservedBy {
             tracepoint: attached.tracepoints,
             tcx: attached.tcx,
@@ -182,13 +189,18 @@ fn tcx() -> Result<Mode, String> {
 
 /// Devices by which packets leave the node: out devices of its routes that lead to no pod.
 fn uplinks(inventory: &Inventory, node: NetnsId) -> Vec<u32> {
-    let Some(ns) = inventory.namespaces.get(&node) else { return Vec::new() };
+    let Some(ns) = inventory.namespaces.get(&node) else {
+        return Vec::new();
+    };
     let leads_to_pod = |link: &Link| {
-        link.peer.is_some_and(|(peer, _)| peer != node && inventory.role(peer) == Role::Pod)
+        link.peer
+            .is_some_and(|(peer, _)| peer != node && inventory.role(peer) == Role::Pod)
     };
     let through: BTreeSet<u32> = ns.routes.iter().map(|route| route.ifindex).collect();
     let usable = |index: &u32| {
-        ns.links.get(index).is_some_and(|link| link.up && !link.loopback && !leads_to_pod(link))
+        ns.links
+            .get(index)
+            .is_some_and(|link| link.up && !link.loopback && !leads_to_pod(link))
     };
     through.into_iter().filter(usable).collect()
 }

@@ -41,7 +41,10 @@ impl Teller {
                 names: options.output.names,
                 verbose: options.output.verbose,
             },
-            host: options.host.clone().unwrap_or_else(|| inventory.host.clone()),
+            host: options
+                .host
+                .clone()
+                .unwrap_or_else(|| inventory.host.clone()),
             ways: BTreeSet::new(),
             told: 0,
             printed: 0,
@@ -57,11 +60,6 @@ impl Teller {
         self.told
     }
 
-    /// Whether nothing was told yet.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.told == 0
-    }
-
     /// One flow was judged.
     pub(super) fn flow(&mut self, flow: &Flow) -> Result<(), Failure> {
         self.told += flow.count;
@@ -71,7 +69,11 @@ impl Teller {
             (Grouping::Each, false) => self.block(flow),
             (Grouping::Auto, false) => {
                 let fresh = self.ways.insert(way(flow));
-                if fresh || self.told <= BLOCKS { self.block(flow) } else { Ok(()) }
+                if fresh || self.told <= BLOCKS {
+                    self.block(flow)
+                } else {
+                    Ok(())
+                }
             }
         }
     }
@@ -130,9 +132,18 @@ impl Teller {
 
 /// What tells one way from another: where it passed, what changed, what came of it.
 fn way(flow: &Flow) -> String {
-    let hops = flow.hops.iter().map(|h| format!("{:?}/{}/{:?}", h.netns, h.ifindex, h.dir));
-    let changes = flow.rewrites.iter().map(|r| format!("{:?}{:?}{:?}", r.field, r.place, r.agent));
+    let hops = flow
+        .hops
+        .iter()
+        .map(|h| format!("{:?}/{}/{:?}", h.netns, h.ifindex, h.dir));
+    let changes = flow
+        .rewrites
+        .iter()
+        .map(|r| format!("{:?}{:?}{:?}", r.field, r.place, r.agent));
     let findings = flow.findings.iter().map(|f| format!("{:?}", f.code));
     let parts: Vec<String> = hops.chain(changes).chain(findings).collect();
-    format!("{:?} {:?} {parts:?}", flow.delivery.code, flow.verdict.source)
+    format!(
+        "{:?} {:?} {parts:?}",
+        flow.delivery.code, flow.verdict.source
+    )
 }

@@ -8,7 +8,7 @@ use super::probe;
 use super::taps::Taps;
 use super::tell::Teller;
 use crate::cli::TraceOptions;
-use crate::kernel::{self, KernelTypes, Programs, Ring};
+use crate::kernel::{self, KernelTypes, Programs, Ring, Sizes};
 use crate::render::text::{self, Armed};
 use crate::sink;
 use crate::system::{Survey, Watch, host};
@@ -61,23 +61,29 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
 /// Offsets, then programs.
 fn load(plan: &Plan) -> Result<(KernelTypes, Programs, Ring), Failure> {
     let types = kernel::read_types()?;
-    let (programs, ring) = Programs::load(&plan.filter, &types.offsets, ring_bytes())?;
+    let (programs, ring) = Programs::load(&plan.filter, &types.offsets, sizes())?;
     Ok((types, programs, ring))
 }
 
-/// The ring's size. `SRCTRACE_RING_KIB` makes it smaller, to see what happens when it is full.
-fn ring_bytes() -> u32 {
-    let asked = std::env::var("SRCTRACE_RING_KIB").ok().and_then(|text| text.parse::<u32>().ok());
-    match asked {
-        Some(kib) => (kib.clamp(4, kernel::RING_BYTES >> 10) << 10).next_power_of_two(),
-        None => kernel::RING_BYTES,
+/// `SRCTRACE_RING_KIB` makes the ring smaller, to see what happens when it is full.
+fn sizes() -> Sizes {
+    let asked = std::env::var("SRCTRACE_RING_KIB")
+        .ok()
+        .and_then(|text| text.parse::<u32>().ok());
+    let ring = |kib: u32| (kib.clamp(4, kernel::RING_BYTES >> 10) << 10).next_power_of_two();
+    Sizes {
+        ring_bytes: asked.map_or(kernel::RING_BYTES, ring),
+        ..Sizes::TRACE
     }
 }
 
 /// Says on stderr that packets are seen from now on, and on `SRCTRACE_READY_FD` for programs.
 fn announce(options: &TraceOptions, live: &Live<'_>, start: Instant) {
     let inventory = live.inventory();
-    let links = inventory.namespaces.values().map(|ns| ns.links.len() as u64);
+    let links = inventory
+        .namespaces
+        .values()
+        .map(|ns| ns.links.len() as u64);
     let armed = Armed {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         host: live.host().to_owned(),
@@ -98,7 +104,9 @@ fn announce(options: &TraceOptions, live: &Live<'_>, start: Instant) {
 }
 
 fn signal_ready() {
-    let fd = std::env::var("SRCTRACE_READY_FD").ok().and_then(|text| text.parse::<i32>().ok());
+    let fd = std::env::var("SRCTRACE_READY_FD")
+        .ok()
+        .and_then(|text| text.parse::<i32>().ok());
     if let Some(fd) = fd.filter(|fd| *fd > 2) {
         // SAFETY: whoever started us passed this descriptor for us to use and close.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };

@@ -2,7 +2,8 @@
 
 use super::SystemError;
 use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -168,13 +169,11 @@ fn read(
 }
 
 /// As [`read`], but for undecoded answers.
-fn read_raw(
-    datagram: &[u8],
-    sequence: u32,
-    take: &mut impl FnMut(u16, &[u8]),
-) -> io::Result<bool> {
+fn read_raw(datagram: &[u8], sequence: u32, take: &mut impl FnMut(u16, &[u8])) -> io::Result<bool> {
     for bytes in messages(datagram) {
-        let Ok(message) = NetlinkBuffer::new_checked(bytes) else { continue };
+        let Ok(message) = NetlinkBuffer::new_checked(bytes) else {
+            continue;
+        };
         if message.sequence_number() != sequence {
             continue;
         }
@@ -183,7 +182,9 @@ fn read_raw(
             take(message.message_type(), body);
             continue;
         }
-        let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+        let code = body
+            .first_chunk()
+            .map_or(0, |code| i32::from_ne_bytes(*code));
         return match code {
             0.. => Ok(true),
             refused => Err(io::Error::from_raw_os_error(refused.saturating_neg())),
@@ -220,6 +221,18 @@ mod tests {
         }
         for cut in 0..16 {
             assert_eq!(lengths(&two[..cut]), [0; 0]);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_datagram_is_read_without_harm(bytes: Vec<u8>) {
+            let mut count = 0;
+            let _ = read(&bytes, 0, &mut |_| {
+                count += 1;
+                ControlFlow::Continue(())
+            });
+            proptest::prop_assert!(count <= bytes.len() / 16);
         }
     }
 }

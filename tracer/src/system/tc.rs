@@ -135,11 +135,7 @@ impl Tc {
         let mut name = filter.name.clone().unwrap_or_default().into_bytes();
         name.push(0);
         let mut options = Vec::new();
-        put(
-            &mut options,
-            TCA_BPF_FD,
-            &program.as_raw_fd().to_ne_bytes(),
-        );
+        put(&mut options, TCA_BPF_FD, &program.as_raw_fd().to_ne_bytes());
         put(&mut options, TCA_BPF_NAME, &name);
         put(&mut options, TCA_BPF_FLAGS, &DIRECT_ACTION.to_ne_bytes());
         let mut body = about(ifindex, side, filter);
@@ -237,11 +233,9 @@ fn list(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-fn attribute<'a>(
-    mut all: impl Iterator<Item = (u16, &'a [u8])>,
-    wanted: u16,
-) -> Option<&'a [u8]> {
-    all.find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+fn attribute<'a>(mut all: impl Iterator<Item = (u16, &'a [u8])>, wanted: u16) -> Option<&'a [u8]> {
+    all.find(|(kind, _)| *kind == wanted)
+        .map(|(_, value)| value)
 }
 
 fn put(body: &mut Vec<u8>, kind: u16, value: &[u8]) {

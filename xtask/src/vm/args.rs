@@ -9,7 +9,11 @@ use clap::Args;
 use super::kernels::Kernel;
 use super::labs::Lab;
 use super::plan::{self, Plan};
+use super::qemu::Patience;
 use crate::stop::Stop;
+
+/// The longest that any lab takes on a busy machine, and then some.
+const SILENCE: Duration = Duration::from_secs(180);
 
 /// Options of `cargo xtask vm-test`. Without any, it runs what CI runs.
 #[derive(Args, Default)]
@@ -44,9 +48,12 @@ impl VmArgs {
         }
     }
 
-    /// How long a boot and its run may take.
-    pub(super) fn deadline(&self) -> Duration {
-        Duration::from_secs(self.timeout.unwrap_or(900))
+    /// How long a boot may take. A lab prints a line when it ends, so silence means that one hangs; a command of the
+    /// caller's may say nothing for as long as it likes.
+    pub(super) fn patience(&self) -> Patience {
+        let whole = Duration::from_secs(self.timeout.unwrap_or(900));
+        let silence = if self.shell.is_some() { whole } else { SILENCE };
+        Patience { whole, silence }
     }
 
     /// The files of `--copy` with their names in the virtual machine.

@@ -25,6 +25,27 @@ pub(crate) enum Verdict {
     },
 }
 
+/// Why there are no more lines although the run has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The emulator ended.
+    SwitchedOff,
+    /// The time for the whole run is over.
+    Late,
+    /// Nothing was printed for too long.
+    Silent,
+}
+
+impl Cut {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::SwitchedOff => "the machine ended before the run did",
+            Self::Late => "the run did not end in time",
+            Self::Silent => "the run hangs: it has printed nothing for too long",
+        }
+    }
+}
+
 /// A reader of console lines.
 #[derive(Debug)]
 pub(crate) struct Console {
@@ -32,6 +53,7 @@ pub(crate) struct Console {
     end: String,
     running: bool,
     status: Option<i32>,
+    cut: Option<Cut>,
     fatal: Option<String>,
     tail: Vec<String>,
 }
@@ -44,6 +66,7 @@ impl Console {
             end: format!("{nonce} end "),
             running: false,
             status: None,
+            cut: None,
             fatal: None,
             tail: Vec::new(),
         }
@@ -74,13 +97,22 @@ impl Console {
         self.status
     }
 
-    /// How it ended, once the console is closed or `in_time` is false: the deadline has passed.
-    pub(crate) fn verdict(self, in_time: bool) -> Verdict {
+    /// Says that no more lines will come.
+    pub(crate) fn cut(&mut self, cut: Cut) {
+        self.cut = Some(cut);
+    }
+
+    /// Whether [`Console::cut`] was called, and with what.
+    pub(crate) fn cut_short(&self) -> Option<Cut> {
+        self.cut
+    }
+
+    /// How it ended.
+    pub(crate) fn verdict(self) -> Verdict {
         let reason = match (self.status, self.fatal) {
             (Some(status), None) => return Verdict::Ended(status),
             (_, Some(fatal)) => format!("the kernel failed: {fatal}"),
-            (None, None) if !in_time => "the run did not end in time".to_owned(),
-            (None, None) => "the machine ended before the run did".to_owned(),
+            (None, None) => self.cut.unwrap_or(Cut::SwitchedOff).reason().to_owned(),
         };
         Verdict::Broken {
             reason,
@@ -133,7 +165,7 @@ mod tests {
             "[ 2.0] reboot: down",
         ]);
         assert_eq!(output, ["hello", "", "[ 2.0] reboot: down"]);
-        assert_eq!(console.verdict(true), Verdict::Ended(3));
+        assert_eq!(console.verdict(), Verdict::Ended(3));
     }
 
     #[test]
@@ -144,9 +176,9 @@ mod tests {
             reason: format!("the kernel failed: {panic}"),
             tail: vec!["n1 begin".to_owned(), panic.to_owned()],
         };
-        assert_eq!(console.verdict(true), expected);
+        assert_eq!(console.verdict(), expected);
         let (_, console) = read(&["n1 begin", "n1 end 0", panic]);
-        assert!(matches!(console.verdict(true), Verdict::Broken { .. }));
+        assert!(matches!(console.verdict(), Verdict::Broken { .. }));
     }
 
     #[test]
@@ -156,24 +188,30 @@ mod tests {
             "grep: Kernel panic - not syncing [a.b] x",
             "n1 end 0",
         ]);
-        assert_eq!(console.verdict(true), Verdict::Ended(0));
+        assert_eq!(console.verdict(), Verdict::Ended(0));
     }
 
     #[test]
     fn a_run_without_end_says_why_and_shows_the_tail() {
         let lines = (0..40).map(|n| n.to_string()).collect::<Vec<_>>();
-        let (_, console) = read(&lines.iter().map(String::as_str).collect::<Vec<_>>());
-        let Verdict::Broken { reason, tail } = console.verdict(false) else {
-            panic!("ended")
-        };
-        assert_eq!(
-            (reason.as_str(), tail.len(), tail[0].as_str()),
-            ("the run did not end in time", TAIL, "10")
-        );
-        let (_, console) = read(&["n1 begin"]);
-        let Verdict::Broken { reason, .. } = console.verdict(true) else {
-            panic!("ended")
-        };
-        assert_eq!(reason, "the machine ended before the run did");
+        let lines = lines.iter().map(String::as_str).collect::<Vec<_>>();
+        for (cut, why) in [
+            (Cut::Late, "the run did not end in time"),
+            (
+                Cut::Silent,
+                "the run hangs: it has printed nothing for too long",
+            ),
+            (Cut::SwitchedOff, "the machine ended before the run did"),
+        ] {
+            let (_, mut console) = read(&lines);
+            console.cut(cut);
+            let Verdict::Broken { reason, tail } = console.verdict() else {
+                panic!("ended")
+            };
+            assert_eq!(
+                (reason.as_str(), tail.len(), tail[0].as_str()),
+                (why, TAIL, "10")
+            );
+        }
     }
 }

@@ -10,7 +10,7 @@ use super::guest::{self, Job};
 use super::kernels::{self, Kernel};
 use super::labs::{Lab, Results};
 use super::programs::Programs;
-use super::qemu;
+use super::qemu::{self, Patience};
 use super::report::KernelRun;
 use super::store::Store;
 use crate::setup::{self, Mode, Need};
@@ -21,7 +21,7 @@ use crate::workspace::Workspace;
 pub(super) struct Host {
     store: Store,
     programs: Programs,
-    deadline: Duration,
+    patience: Patience,
     mode: Mode,
 }
 
@@ -49,7 +49,7 @@ impl Host {
         Ok(Self {
             store: Store::open(space)?,
             programs: Programs::of(space),
-            deadline: args.deadline(),
+            patience: args.patience(),
             mode,
         })
     }
@@ -70,7 +70,7 @@ impl Host {
             image: &image,
             nonce: &job.nonce,
             log: &log,
-            deadline: self.deadline,
+            patience: self.patience,
         };
         let verdict = boot.run(&self.programs, see)?;
         Ok(Ended {

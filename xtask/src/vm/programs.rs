@@ -33,18 +33,25 @@ impl Programs {
             .or_else(|| tools::on_path(name))
     }
 
-    /// A command that runs `name`, by its wrapper if it is a private copy of setup's.
+    /// What to execute for `name`: its wrapper if it is a private copy of setup's.
     ///
     /// # Errors
     /// When there is no such program.
-    pub(crate) fn command(&self, name: &str) -> Result<Command> {
+    pub(crate) fn executable(&self, name: &str) -> Result<PathBuf> {
         let listed = TABLE.iter().find(|tool| tool.program == name);
         let program = match listed {
             Some(tool) => self.tools.locate(tool),
             None => tools::on_path(name),
         };
-        let program = program.with_context(|| format!("there is no program {name} here"))?;
-        Ok(process::command(program))
+        program.with_context(|| format!("there is no program {name} here"))
+    }
+
+    /// A command that runs `name`.
+    ///
+    /// # Errors
+    /// As [`Programs::executable`].
+    pub(crate) fn command(&self, name: &str) -> Result<Command> {
+        Ok(process::command(self.executable(name)?))
     }
 
     /// A command that runs the file `name` as if it were called `called`, for programs that are several in one.

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-use super::console::{Console, Verdict};
+use super::console::{Console, Cut, Verdict};
 use super::programs::Programs;
 
 /// What the kernel is told. A fault ends the machine (`-no-reboot` makes it end, not start again); mitigations would only
@@ -25,6 +25,15 @@ const CPU: &str = "max,cx16=off";
 /// How long the machine may take to switch off after its run has ended.
 const POWER_OFF: Duration = Duration::from_secs(20);
 
+/// How long a boot may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// Boot and run together.
+    pub(crate) whole: Duration,
+    /// Without a line on the console.
+    pub(crate) silence: Duration,
+}
+
 /// One boot.
 pub(crate) struct Boot<'a> {
     /// The compressed kernel.
@@ -35,8 +44,8 @@ pub(crate) struct Boot<'a> {
     pub(crate) nonce: &'a str,
     /// Receives all that the console shows.
     pub(crate) log: &'a Path,
-    /// How long boot and run may take together.
-    pub(crate) deadline: Duration,
+    /// How long it may take.
+    pub(crate) patience: Patience,
 }
 
 impl Boot<'_> {
@@ -47,25 +56,36 @@ impl Boot<'_> {
     pub(crate) fn run(&self, programs: &Programs, mut see: impl FnMut(&str)) -> Result<Verdict> {
         let mut log =
             File::create(self.log).with_context(|| format!("creating {}", self.log.display()))?;
-        let mut machine = Machine::start(&mut self.command(programs)?)?;
-        let end = Instant::now() + self.deadline;
+        let machine = Machine::start(&mut self.command(programs)?)?;
+        let end = Instant::now() + self.patience.whole;
         let mut console = Console::new(self.nonce);
-        while console.status().is_none() {
-            let Some(line) = machine.line(end) else { break };
-            writeln!(log, "{line}").with_context(|| format!("writing {}", self.log.display()))?;
-            if let Some(output) = console.line(&line) {
-                see(output);
+        while console.status().is_none() && console.cut_short().is_none() {
+            let patience = end.min(Instant::now() + self.patience.silence);
+            match machine.line(patience) {
+                Ok(line) => {
+                    writeln!(log, "{line}")
+                        .with_context(|| format!("writing {}", self.log.display()))?;
+                    if let Some(output) = console.line(&line) {
+                        see(output);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => console.cut(Cut::SwitchedOff),
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= end => console.cut(Cut::Late),
+                Err(RecvTimeoutError::Timeout) => console.cut(Cut::Silent),
             }
         }
-        let in_time = Instant::now() < end;
         if console.status().is_some() {
-            machine.wait(Instant::now() + POWER_OFF);
+            let end = Instant::now() + POWER_OFF;
+            while machine.line(end).is_ok() {}
         }
-        Ok(console.verdict(in_time))
+        Ok(console.verdict())
     }
 
     fn command(&self, programs: &Programs) -> Result<Command> {
-        let mut qemu = programs.command("qemu-system-x86_64")?;
+        // The kernel ends it if this process is killed: nobody else would.
+        let mut qemu = programs.command("setpriv")?;
+        qemu.args(["--pdeathsig", "KILL"])
+            .arg(programs.executable("qemu-system-x86_64")?);
         qemu.args([
             "-nodefaults",
             "-no-user-config",
@@ -130,16 +150,10 @@ impl Machine {
         Ok(Self { child, lines })
     }
 
-    /// The next line; none when the console has closed or the time is over.
-    fn line(&self, end: Instant) -> Option<String> {
-        self.lines
-            .recv_timeout(end.saturating_duration_since(Instant::now()))
-            .ok()
-    }
-
-    /// Lets it switch off by itself until `end`.
-    fn wait(&mut self, end: Instant) {
-        while self.line(end).is_some() {}
+    /// The next line, waiting until `end`.
+    fn line(&self, end: Instant) -> Result<String, RecvTimeoutError> {
+        let patience = end.saturating_duration_since(Instant::now());
+        self.lines.recv_timeout(patience)
     }
 }
 

@@ -13,7 +13,10 @@ pub fn packet(tuple: &ProtoTuple, hop: &Hop, look: Look) -> String {
         (_, Some(id)) => id.to_string(),
         _ => "?".to_owned(),
     };
-    let device = hop.ifname.as_deref().map_or_else(|| format!("#{}", hop.ifindex), name);
+    let device = hop
+        .ifname
+        .as_deref()
+        .map_or_else(|| format!("#{}", hop.ifindex), name);
     let dir = if hop.dir == Dir::Ingress { "in" } else { "out" };
     let time = format!("{:.6}", hop.t_us as f64 / 1e6);
     format!(

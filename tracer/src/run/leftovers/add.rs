@@ -56,7 +56,10 @@ impl Clsact {
         }
         let run = Lifetime::own(&roots)?;
         let record = Record::new(run)?;
-        Ok(Self { record, _watcher: Watcher::start(run)? })
+        Ok(Self {
+            record,
+            _watcher: Watcher::start(run)?,
+        })
     }
 
     /// Adds our program to one side of a device of a namespace, and the qdisc that it needs.
@@ -71,7 +74,9 @@ impl Clsact {
         side: Side,
     ) -> Result<(), SystemError> {
         let failed = |error| SystemError::os("add a clsact filter to", device, error);
-        let program = programs.tc_program(side).map_err(|e| failed(io::Error::other(e)))?;
+        let program = programs
+            .tc_program(side)
+            .map_err(|e| failed(io::Error::other(e)))?;
         let record = &mut self.record;
         visit(netns, || {
             let mut tc = Tc::open()?;
@@ -84,7 +89,14 @@ impl Clsact {
                 let alone = record.added.pop().is_some_and(|entry| entry.qdisc);
                 let mut removed = Removed::default();
                 let run = record.run;
-                remove::clear(&mut tc, netns, ifindex, &|tag| tag == run, alone, &mut removed)?;
+                remove::clear(
+                    &mut tc,
+                    netns,
+                    ifindex,
+                    &|tag| tag == run,
+                    alone,
+                    &mut removed,
+                )?;
                 let _ = record.save();
             }
             done.map_err(failed)
@@ -124,10 +136,18 @@ impl<'a> Place<'a> {
         let create = !tc.hooked()?.iter().any(|(index, _)| *index == ifindex);
         let mut inherited = false;
         for side in SIDES {
-            let names = tc.filters(ifindex, side)?.into_iter().filter_map(|filter| filter.name);
-            inherited |= names.filter_map(|name| Tag::read(&name)).any(|tag| tag.qdisc);
+            let names = tc
+                .filters(ifindex, side)?
+                .into_iter()
+                .filter_map(|filter| filter.name);
+            inherited |= names
+                .filter_map(|name| Tag::read(&name))
+                .any(|tag| tag.qdisc);
         }
-        let tag = Tag { run, qdisc: create || inherited };
+        let tag = Tag {
+            run,
+            qdisc: create || inherited,
+        };
         let filter = Filter {
             chain: 0,
             priority: before(&tc.filters(ifindex, side)?)?,
@@ -136,7 +156,14 @@ impl<'a> Place<'a> {
             kind: "bpf".to_owned(),
             name: Some(tag.name(side)),
         };
-        Ok(Self { ifindex, side, device, filter, tag, create })
+        Ok(Self {
+            ifindex,
+            side,
+            device,
+            filter,
+            tag,
+            create,
+        })
     }
 
     fn entry(&self, netns: &Netns) -> Added {
@@ -154,12 +181,7 @@ impl<'a> Place<'a> {
     }
 
     /// Adds it, step by step, each recorded before it is done. The entry is the record's last.
-    fn fill(
-        mut self,
-        tc: &mut Tc,
-        record: &mut Record,
-        program: BorrowedFd<'_>,
-    ) -> io::Result<()> {
+    fn fill(mut self, tc: &mut Tc, record: &mut Record, program: BorrowedFd<'_>) -> io::Result<()> {
         record.save()?;
         if self.create && !tc.add_clsact(self.ifindex)? {
             // Somebody was faster: it is theirs.
@@ -174,7 +196,11 @@ impl<'a> Place<'a> {
 
 /// Says what is about to be added.
 fn announce(place: &Place<'_>) {
-    let what = if place.create { "a clsact qdisc and a filter" } else { "a filter" };
+    let what = if place.create {
+        "a clsact qdisc and a filter"
+    } else {
+        "a filter"
+    };
     let device = crate::render::escape(place.device);
     let side = super::tag::word(place.side);
     sink::note(&format!(
@@ -184,7 +210,10 @@ fn announce(place: &Place<'_>) {
 
 /// A priority that runs before all of these.
 fn before(filters: &[Filter]) -> io::Result<u16> {
-    let first = filters.iter().filter(|filter| filter.chain == 0).min_by_key(|f| f.priority);
+    let first = filters
+        .iter()
+        .filter(|filter| filter.chain == 0)
+        .min_by_key(|f| f.priority);
     match first {
         None => Ok(FIRST),
         Some(filter) if filter.priority > 1 => Ok(filter.priority - 1),

@@ -37,7 +37,9 @@ pub(in crate::run) fn cleanup() -> Result<ExitStatus, Failure> {
         }
         if removed.failed.len() == before {
             Record::delete(run);
-            removed.lines.push(format!("removed the record of run {run}"));
+            removed
+                .lines
+                .push(format!("removed the record of run {run}"));
         }
     }
     remove::orphans(&roots, &known, &mut removed);
@@ -54,6 +56,9 @@ fn tell(removed: &Removed) -> Result<ExitStatus, Failure> {
     }
     match removed.failed.as_slice() {
         [] => Ok(ExitStatus::Done),
-        failed => Err(Failure::CannotTrace(format!("cleanup: {}", failed.join("; ")))),
+        failed => Err(Failure::CannotTrace(format!(
+            "cleanup: {}",
+            failed.join("; ")
+        ))),
     }
 }

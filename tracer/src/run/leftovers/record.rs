@@ -61,7 +61,10 @@ impl Record {
         if !meta.is_dir() || meta.uid() != 0 || meta.mode() & 0o022 != 0 {
             return Err(failed("others may write there".to_owned()));
         }
-        Ok(Self { run, added: Vec::new() })
+        Ok(Self {
+            run,
+            added: Vec::new(),
+        })
     }
 
     fn path(run: Lifetime) -> PathBuf {
@@ -74,7 +77,12 @@ impl Record {
         let draft = path.with_extension("new");
         let bytes = serde_json::to_vec(&self.added)?;
         let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        let mut file = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&draft)?;
         file.write_all(&bytes)?;
         fs::rename(draft, path)
     }
@@ -93,7 +101,10 @@ impl Record {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        Ok(Some(Self { run, added: serde_json::from_slice(&bytes)? }))
+        Ok(Some(Self {
+            run,
+            added: serde_json::from_slice(&bytes)?,
+        }))
     }
 
     /// Removes the record of a run, if there is one.
@@ -114,7 +125,9 @@ impl Record {
             .flatten()
             .filter_map(|entry| {
                 let name = entry.file_name().into_string().ok()?;
-                let stem = name.strip_suffix(".json").or_else(|| name.strip_suffix(".new"))?;
+                let stem = name
+                    .strip_suffix(".json")
+                    .or_else(|| name.strip_suffix(".new"))?;
                 stem.parse().ok()
             })
             .collect();

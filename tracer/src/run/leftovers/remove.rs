@@ -20,17 +20,30 @@ pub(super) struct Removed {
 pub(super) fn recorded(record: &Record, known: &Discovery, removed: &mut Removed) {
     let mut places: BTreeMap<u32, BTreeMap<u32, bool>> = BTreeMap::new();
     for added in &record.added {
-        let alone = places.entry(added.netns).or_default().entry(added.ifindex).or_default();
+        let alone = places
+            .entry(added.netns)
+            .or_default()
+            .entry(added.ifindex)
+            .or_default();
         *alone |= added.qdisc && !added.done;
     }
     for (netns, devices) in places {
         // A namespace that is gone took everything along.
-        let Some(found) = known.found.get(&NetnsId(netns)) else { continue };
+        let Some(found) = known.found.get(&NetnsId(netns)) else {
+            continue;
+        };
         let place = &found.netns;
         let outcome = visit(place, || {
             let mut tc = Tc::open()?;
             for (ifindex, alone) in devices {
-                clear(&mut tc, place, ifindex, &|run| run == record.run, alone, removed)?;
+                clear(
+                    &mut tc,
+                    place,
+                    ifindex,
+                    &|run| run == record.run,
+                    alone,
+                    removed,
+                )?;
             }
             Ok(())
         });
@@ -46,8 +59,12 @@ pub(super) fn orphans(roots: &Roots, known: &Discovery, removed: &mut Removed) {
         let outcome = visit(place, || {
             let mut tc = Tc::open()?;
             let failed = |error| SystemError::os("list the qdiscs in", place, error);
-            let hooked: BTreeSet<u32> =
-                tc.hooked().map_err(failed)?.into_iter().map(|(index, _)| index).collect();
+            let hooked: BTreeSet<u32> = tc
+                .hooked()
+                .map_err(failed)?
+                .into_iter()
+                .map(|(index, _)| index)
+                .collect();
             for ifindex in hooked {
                 clear(&mut tc, place, ifindex, &over, false, removed)?;
             }
@@ -102,7 +119,9 @@ pub(super) fn clear(
     }
     if qdisc && is_empty(tc, ifindex).map_err(failed)? {
         tc.delete_clsact(ifindex).map_err(failed)?;
-        removed.lines.push(format!("removed the clsact qdisc from {name} in {place}"));
+        removed
+            .lines
+            .push(format!("removed the clsact qdisc from {name} in {place}"));
     }
     Ok(())
 }
@@ -117,13 +136,17 @@ fn picked(
         let tag = Tag::read(filter.name.as_deref()?)?;
         (filter.kind == "bpf" && filter.handle != 0 && whose(tag.run)).then_some((filter, tag))
     };
-    Ok(tc.filters(ifindex, side)?.into_iter().filter_map(ours).collect())
+    Ok(tc
+        .filters(ifindex, side)?
+        .into_iter()
+        .filter_map(ours)
+        .collect())
 }
 
 /// Whether a device has a clsact qdisc with nothing on it.
 fn is_empty(tc: &mut Tc, ifindex: u32) -> io::Result<bool> {
     let clsact = (ifindex, "clsact".to_owned());
-    let empty = tc.filters(ifindex, SIDES[0])?.is_empty()
-        && tc.filters(ifindex, SIDES[1])?.is_empty();
+    let empty =
+        tc.filters(ifindex, SIDES[0])?.is_empty() && tc.filters(ifindex, SIDES[1])?.is_empty();
     Ok(empty && tc.hooked()?.contains(&clsact))
 }

@@ -21,7 +21,11 @@ pub(super) struct Tag {
 
 impl Tag {
     pub(super) fn name(self, side: Dir) -> String {
-        let created = if self.qdisc { format!(":{CREATED}") } else { String::new() };
+        let created = if self.qdisc {
+            format!(":{CREATED}")
+        } else {
+            String::new()
+        };
         format!("{OURS}{}:{}{created}", word(side), self.run)
     }
 
@@ -33,7 +37,10 @@ impl Tag {
             Some(_) => return None,
             None => (rest, false),
         };
-        Some(Self { run: run.parse().ok()?, qdisc })
+        Some(Self {
+            run: run.parse().ok()?,
+            qdisc,
+        })
     }
 }
 
@@ -52,7 +59,10 @@ mod tests {
     #[test]
     fn names_are_read_back_and_those_of_others_are_not_ours() {
         for qdisc in [false, true] {
-            let tag = Tag { run: Lifetime { pid: 7, start: 99 }, qdisc };
+            let tag = Tag {
+                run: Lifetime { pid: 7, start: 99 },
+                qdisc,
+            };
             assert_eq!(Tag::read(&tag.name(Dir::Egress)), Some(tag));
         }
         for other in [

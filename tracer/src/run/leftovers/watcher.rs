@@ -54,7 +54,11 @@ impl Watcher {
                 said.push(byte[0]);
             }
         }
-        if said == READY { Ok(watcher) } else { Err(failed("it ended at once".to_owned())) }
+        if said == READY {
+            Ok(watcher)
+        } else {
+            Err(failed("it ended at once".to_owned()))
+        }
     }
 }
 
@@ -82,7 +86,9 @@ fn watch(run: Lifetime) -> io::Result<()> {
     out.flush()?;
     // An error of the pipe is its end, too.
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
-    let Some(record) = Record::load(run)? else { return Ok(()) };
+    let Some(record) = Record::load(run)? else {
+        return Ok(());
+    };
     let mut removed = Removed::default();
     remove::recorded(&record, &remove::look(&Roots::default()), &mut removed);
     if removed.failed.is_empty() {

@@ -147,4 +147,17 @@ mod tests {
         assert_eq!(name("/srv/keep").as_deref(), Some("keep"));
         assert_eq!(name("/"), None);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_read_without_harm(bytes: Vec<u8>, path in "(/[a-z\\\\ 0-7]{0,8}){0,4}") {
+            parse(&bytes);
+            let mut line = b"31 22 0:4 net:[7] ".to_vec();
+            line.extend(path.bytes());
+            line.extend(b" rw - nsfs nsfs rw");
+            for mount in parse(&line) {
+                name_of(&mount.path);
+            }
+        }
+    }
 }

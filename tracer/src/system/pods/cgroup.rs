@@ -142,4 +142,15 @@ mod tests {
             assert_eq!(parse_cgroup(path), Container::default(), "{path:?}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_path_is_read_without_harm(any: String, like in "(/|-|pod|:|[0-9a-f_-]{32,64}|\\.slice|\\.scope|é){0,12}") {
+            for path in [any, like] {
+                let container = parse_cgroup(&path);
+                proptest::prop_assert!(container.pod_uid.is_none_or(|uid| is_uid(&uid)));
+                proptest::prop_assert!(container.id.is_none_or(|id| id.len() == 64));
+            }
+        }
+    }
 }

@@ -23,7 +23,8 @@ impl Pod {
     /// Starts it, with the namespaces that `unshare` is told to make.
     fn start(n: u32, unshare: &[&str]) -> Self {
         let uid = format!("{:08x}-9b3d-4e5f-8a7b-{n:012x}", std::process::id());
-        let cgroup = cgroup_mount().join(format!("kubepods-sys-{n}-{uid}/pod{uid}/{ID}"));
+        let tree = mounted_tree();
+        let cgroup = tree.join(format!("kubepods-sys-{n}-{uid}/pod{uid}/{ID}"));
         std::fs::create_dir_all(&cgroup).unwrap();
         let child = Command::new("unshare")
             .args(unshare)
@@ -78,9 +79,10 @@ impl Drop for Pod {
     }
 }
 
-fn cgroup_mount() -> &'static Path {
-    ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]
-        .map(Path::new)
+/// Where the cgroup tree is mounted, and may be written.
+fn mounted_tree() -> PathBuf {
+    let mounts = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(PathBuf::from);
+    mounts
         .into_iter()
         .find(|mount| mount.join("cgroup.controllers").exists())
         .expect("a cgroup2 mount")

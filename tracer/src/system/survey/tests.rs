@@ -348,6 +348,48 @@ fn a_namespace_that_only_a_process_holds_is_learned_on_demand() {
     assert_eq!(survey.learn(&BTreeSet::from([id])), Delta::default());
 }
 
+/// Runs something on a thread that lacks a capability.
+fn without<T: Send>(capability: caps::Capability, work: impl FnOnce() -> T + Send) -> T {
+    on_visitor(|| {
+        caps::drop(None, caps::CapSet::Effective, capability).unwrap();
+        work()
+    })
+    .unwrap()
+}
+
+#[test]
+fn what_a_missing_capability_costs() {
+    use caps::Capability;
+    let roots = Roots::default();
+    let lab = Lab::new(0);
+    let node = lab.node();
+    let refused = without(Capability::CAP_SYS_ADMIN, || {
+        Survey::take(&roots, &node, Scope::All).unwrap_err()
+    });
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "cannot enter the namespace of /run/netns/{}: Operation not permitted (os error 1); \
+             run as root, in a container with CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_SYS_PTRACE",
+            lab.node.0
+        )
+    );
+    assert!(!refused.is_usage());
+    let deaf = without(Capability::CAP_NET_BROADCAST, || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async { Watch::start(&roots, &node).unwrap().hears_all() })
+    });
+    assert!(!deaf, "hears the node's own namespace only");
+    let missing = without(Capability::CAP_SYS_PTRACE, || {
+        crate::system::host::missing_capabilities()
+    });
+    let names: Vec<&str> = missing.iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(names, ["CAP_SYS_PTRACE"]);
+}
+
 /// Prints times: `cargo test -p srctrace measure -- --ignored --nocapture`.
 #[tokio::test(flavor = "current_thread")]
 #[ignore = "a measurement, not a check"]

@@ -1,0 +1,199 @@
+//! Groups, expectations and the exit status, over flows of scenario files.
+
+mod notation;
+
+use notation::Scenario;
+use tracer_core::expect::{ExitStatus, Expectation, Expectations, Source};
+use tracer_core::group::Groups;
+use tracer_core::report::{ExpectLine, Flow, SourceCode};
+
+fn scenario(name: &str) -> Scenario {
+    let path = notation::folder().join(format!("{name}.txt"));
+    Scenario::parse(&std::fs::read_to_string(path).expect("a scenario"))
+}
+
+fn flow(name: &str) -> Flow {
+    let (mut flows, _) = scenario(name).run_in_order();
+    assert_eq!(flows.len(), 1);
+    flows.remove(0)
+}
+
+/// What becomes of one expectation over some scenarios: held, flows, skipped, violations, status.
+fn expect(expectation: &str, names: &[&str]) -> (Option<bool>, u64, u64, u64, u8) {
+    let expectation = match expectation {
+        "reply" => Expectation::Reply,
+        source => Expectation::Source(source.parse().expect("a source")),
+    };
+    let mut expectations = Expectations::new([expectation]);
+    for name in names {
+        let scenario = scenario(name);
+        for flow in scenario.run_in_order().0 {
+            expectations.judge(&flow, &scenario.inventory);
+        }
+    }
+    let line = expectations.lines().remove(0);
+    let status = ExitStatus::of_trace(names.len() as u64, &expectations);
+    (
+        line.held,
+        line.flows,
+        line.skipped,
+        line.violations,
+        status.code(),
+    )
+}
+
+#[test]
+fn a_masqueraded_flow_has_the_nodes_source() {
+    let names = ["a1-node-masquerade"];
+    assert_eq!(expect("node", &names), (Some(true), 1, 0, 0, 0));
+    assert_eq!(expect("10.100.0.5", &names), (Some(true), 1, 0, 0, 0));
+    assert_eq!(expect("10.100.0.0/16", &names), (Some(true), 1, 0, 0, 0));
+    assert_eq!(expect("10.100.0.6", &names), (Some(false), 1, 0, 1, 1));
+    assert_eq!(expect("preserved", &names), (Some(false), 1, 0, 1, 1));
+    assert_eq!(expect("pod", &names), (Some(false), 1, 0, 1, 1));
+    assert_eq!(expect("reply", &names), (Some(true), 1, 0, 0, 0));
+}
+
+#[test]
+fn a_kept_source_is_the_pods() {
+    let names = ["a2-exempt"];
+    assert_eq!(expect("preserved", &names), (Some(true), 1, 0, 0, 0));
+    assert_eq!(expect("pod", &names), (Some(true), 1, 0, 0, 0));
+    assert_eq!(expect("node", &names), (Some(false), 1, 0, 1, 1));
+}
+
+#[test]
+fn flows_older_than_the_trace_are_counted_and_not_judged() {
+    let names = ["a14-open-before-the-trace"];
+    assert_eq!(expect("preserved", &names), (None, 0, 1, 0, 0));
+    let names = ["a14-open-before-the-trace", "a2-exempt"];
+    assert_eq!(expect("preserved", &names), (Some(true), 1, 1, 0, 0));
+}
+
+#[test]
+fn doubt_neither_holds_nor_violates() {
+    assert_eq!(expect("node", &["events-lost"]), (None, 0, 0, 0, 5));
+    assert_eq!(
+        expect("preserved", &["died-on-the-node"]),
+        (None, 0, 0, 0, 5)
+    );
+    // A violation elsewhere is certain all the same.
+    let names = ["events-lost", "a2-exempt"];
+    assert_eq!(expect("node", &names), (Some(false), 1, 0, 1, 1));
+}
+
+#[test]
+fn no_traffic_is_a_status_of_its_own() {
+    assert_eq!(expect("node", &[]), (None, 0, 0, 0, 4));
+}
+
+#[test]
+fn the_graver_status_wins() {
+    use ExitStatus::*;
+    let order = [
+        Usage,
+        CannotTrace,
+        OutputFailed,
+        Violated,
+        Uncertain,
+        Nothing,
+        Done,
+    ];
+    let codes = order.map(ExitStatus::code);
+    assert_eq!(codes, [2, 3, 6, 1, 5, 4, 0]);
+    for (i, graver) in order.into_iter().enumerate() {
+        for lighter in &order[i..] {
+            assert_eq!(graver.worse(*lighter), graver);
+            assert_eq!(lighter.worse(graver), graver);
+        }
+    }
+}
+
+#[test]
+fn expectations_are_named_as_they_were_given() {
+    let given = ["preserved", "pod", "node", "10.1.2.3", "fd00::/8"];
+    let names = given.map(|g| Expectation::Source(g.parse().expect("a source")).to_string());
+    assert_eq!(names, given.map(|g| format!("source={g}")));
+    let wrong = "10.1.2.3/40".parse::<Source>().expect_err("no prefix");
+    assert_eq!(
+        wrong.to_string(),
+        "\"10.1.2.3/40\" is not a source to expect: give preserved, pod, node, an address or a prefix"
+    );
+}
+
+#[test]
+fn an_expectation_without_flows_is_neither() {
+    let line = Expectations::new([Expectation::Reply]).lines();
+    let nothing = ExpectLine {
+        expect: "reply".into(),
+        held: None,
+        flows: 0,
+        skipped: 0,
+        violations: 0,
+    };
+    assert_eq!(line, [nothing]);
+}
+
+#[test]
+fn flows_of_one_way_are_one_group_whichever_pod_they_come_from() {
+    let (flows, trace) = scenario("reused-skb").run_in_order();
+    assert_eq!(flows.len(), 2);
+    let paths = trace.groups().paths();
+    assert_eq!(
+        (paths.len(), paths[0].exemplar.count, paths[0].origins),
+        (1, 2, 2)
+    );
+    let summary = trace.groups().summary();
+    assert_eq!((summary.len(), summary[0].count), (1, 2));
+    assert_eq!(summary[0].origin, "pods");
+}
+
+#[test]
+fn a_group_of_kept_sources_names_one_only_where_it_is_one() {
+    let mut groups = Groups::default();
+    let flow = flow("a2-exempt");
+    let mut other = flow.clone();
+    other.verdict.source_on_wire = "10.12.3.99".parse().ok();
+    groups.add(&flow);
+    assert_eq!(
+        groups.summary()[0].source_on_wire,
+        flow.verdict.source_on_wire
+    );
+    groups.add(&other);
+    let summary = groups.summary();
+    assert_eq!((summary.len(), summary[0].count), (1, 2));
+    assert_eq!(summary[0].source_on_wire, None);
+    assert_eq!(summary[0].source, SourceCode::SourcePreserved);
+}
+
+#[test]
+fn too_many_ways_are_counted_and_not_kept() {
+    let mut groups = Groups::default();
+    let flow = flow("a1-node-masquerade");
+    for n in 0..5000u32 {
+        let mut other = flow.clone();
+        other.verdict.source_on_wire = Some(std::net::Ipv4Addr::from(n).into());
+        groups.add(&other);
+    }
+    assert_eq!((groups.paths().len(), groups.overflow()), (4096, 904));
+}
+
+/// Every key of the contract is there, `null` where nothing is known.
+#[test]
+fn every_key_is_always_present() {
+    let value = serde_json::to_value(flow("replies-only")).expect("a flow");
+    let keys = |pointer: &str| -> Vec<String> {
+        let object = value.pointer(pointer).and_then(|v| v.as_object());
+        object.expect("an object").keys().cloned().collect()
+    };
+    insta::assert_json_snapshot!([
+        keys(""),
+        keys("/flow"),
+        keys("/origin"),
+        keys("/rewrites/0"),
+        keys("/packets"),
+        keys("/delivery"),
+        keys("/findings/0"),
+        keys("/verdict")
+    ]);
+}
