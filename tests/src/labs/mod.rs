@@ -6,6 +6,7 @@ mod expectations;
 mod ground;
 mod hostile;
 mod job;
+mod leftovers;
 mod links;
 mod options;
 mod protocols;
@@ -132,6 +133,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         expectations::CASES,
         hostile::CASES,
         job::CASES,
+        leftovers::CASES,
         links::CASES,
         options::CASES,
         protocols::CASES,
