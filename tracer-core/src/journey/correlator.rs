@@ -3,7 +3,7 @@
 use super::bindings::{Bindings, Lookup};
 use super::notes::{Candidates, FragmentKey, SkbNote};
 use super::order::Reorder;
-use super::path::Place;
+use super::place::Place;
 use super::print::Mark;
 use super::recent::Recent;
 use super::resolve::Found;

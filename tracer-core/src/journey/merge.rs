@@ -4,7 +4,7 @@
 
 use super::Direction;
 use super::correlator::Correlator;
-use super::path::Place;
+use super::place::Place;
 use super::slab::FlowRef;
 use super::tracked::Tracked;
 

@@ -21,6 +21,7 @@ mod merge;
 mod notes;
 mod order;
 mod path;
+mod place;
 mod print;
 mod recent;
 mod resolve;
@@ -30,7 +31,8 @@ mod tracked;
 
 pub use correlator::Correlator;
 pub use exchange::Exchange;
-pub use path::{Hop, Place, Way};
+pub use path::{Hop, Way};
+pub use place::Place;
 
 use crate::event::{Conntrack, NetnsId, Process};
 use crate::packet::Tuple;

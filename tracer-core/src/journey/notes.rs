@@ -2,7 +2,7 @@
 
 use super::Direction;
 use super::correlator::Correlator;
-use super::path::Place;
+use super::place::Place;
 use super::print::{self, Mark};
 use super::slab::FlowRef;
 use crate::event::{Dir, Event, Fingerprint, Fragment, NetnsId, Tap};

@@ -1,32 +1,10 @@
 //! The way of a flow's first packet in one direction: the places at which it was sighted.
 
 use super::counter::Counter;
+use super::place::Place;
 use super::print;
 use crate::event::{Conntrack, Dir, Event, Fingerprint, NetnsId, Tap, Tcp};
 use crate::packet::Tuple;
-
-/// One side of one device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
-    /// The device's namespace; 0 where it was not readable.
-    pub netns: NetnsId,
-    /// The device.
-    pub ifindex: u32,
-    /// Into the namespace or out of it.
-    pub dir: Dir,
-}
-
-impl Place {
-    /// Where an event was sighted.
-    #[must_use]
-    pub fn of(event: &Event) -> Self {
-        Self {
-            netns: event.netns.unwrap_or(NetnsId(0)),
-            ifindex: event.ifindex,
-            dir: event.tap.dir(),
-        }
-    }
-}
 
 /// A sighting of the first packet. Both taps of a device's side are one hop.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::Direction;
 use super::bindings::Lookup;
 use super::correlator::{Correlator, zone};
 use super::notes::{SkbNote, continues, fragment_key};
-use super::path::Place;
+use super::place::Place;
 use super::print::{self, Mark};
 use super::slab::FlowRef;
 use crate::event::{Dir, Event, Fragment, Matched};

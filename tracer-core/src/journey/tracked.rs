@@ -2,7 +2,8 @@
 //! from looking like a new flow.
 
 use super::bindings::Key;
-use super::path::{Place, Sighted};
+use super::path::Sighted;
+use super::place::Place;
 use super::{Direction, Exchange, IcmpAnswer, Journey, Settings, Way};
 use crate::event::{Conntrack, Event, Fragment, NetnsId};
 use crate::packet::{Proto, Tuple};
