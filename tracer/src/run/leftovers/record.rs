@@ -105,7 +105,11 @@ impl Record {
         // Gone already is as good.
         let _ = fs::remove_file(path.with_extension("new"));
         let _ = fs::remove_file(path);
-        // Not while others have records there.
+        Self::leave_folder();
+    }
+
+    /// Removes the folder, unless others have records there.
+    pub(super) fn leave_folder() {
         let _ = fs::remove_dir(FOLDER);
     }
 
