@@ -11,7 +11,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 
-use crate::labs::{Case, Kernel, all};
+use crate::labs::{self, Case, Kernel, all};
 
 /// Labs of all processes on this machine share this lock; a lab that must run alone takes it exclusively.
 const LOCK: &str = "/run/lock/srctrace-labs.lock";
@@ -63,7 +63,8 @@ fn selected() -> Result<Vec<&'static Case>> {
 
 fn describe(case: &Case) -> serde_json::Value {
     let kernels: Vec<&str> = case.kernels.iter().map(|kernel| kernel.name()).collect();
-    json!({"name": case.name, "rows": case.rows, "kernels": kernels, "needs": case.needs, "alone": case.alone})
+    json!({"name": case.name, "rows": case.rows, "kernels": kernels, "needs": case.needs, "alone": case.alone,
+        "covers": labs::covers(case.name)})
 }
 
 fn run(case: &'static Case) -> Result<(), libtest_mimic::Failed> {

@@ -4,7 +4,9 @@ use crate::memory::{self, field};
 use crate::state::{SCOPE, WORK, Work, config, count, offset};
 use crate::{conntrack, emit, filter, follow, origin, policy};
 use aya_ebpf::helpers::bpf_ktime_get_ns;
-use tracer_common::{ABSENT, config_flags, counter, event_kind, matched, present, reason, tap};
+use tracer_common::{
+    ABSENT, RawEvent, config_flags, counter, event_kind, matched, present, reason, tap,
+};
 use tracer_ebpf::parse::{self, Head, forget};
 
 const ETH_P_IP: u16 = 0x0800;
@@ -37,8 +39,7 @@ pub(crate) fn observe(tap: u8, skb: u64, dev: u64) {
 #[inline(always)]
 fn look(work: &mut Work, tap: u8, skb: u64, dev: u64) -> Option<()> {
     memory::skb(work, skb)?;
-    // SAFETY: all-zero bytes are a valid event; assigning one would build it on the stack first.
-    unsafe { core::ptr::write_bytes(&raw mut work.event, 0, 1) };
+    clear(&mut work.event);
     work.event.kind = event_kind::PACKET;
     work.event.tap = tap;
     work.event.skb = skb;
@@ -59,6 +60,21 @@ fn look(work: &mut Work, tap: u8, skb: u64, dev: u64) -> Option<()> {
         tell(work, tap);
     }
     None
+}
+
+/// Zeroes the event in words. Assigning an empty one would build it on the stack first, and what the
+/// compiler makes of `write_bytes` is a loop over bytes, which costs a third of all that a packet
+/// costs that is not ours.
+#[inline(always)]
+fn clear(event: &mut RawEvent) {
+    let words = (&raw mut *event).cast::<u64>();
+    let mut i = 0;
+    while i < size_of::<RawEvent>() / size_of::<u64>() {
+        // SAFETY: inside the event, which is as aligned as a word and for which any bytes are
+        // valid; volatile, so that it does not become that loop again.
+        unsafe { words.add(i).write_volatile(0) };
+        i += 1;
+    }
 }
 
 /// Fills in what only a told packet needs, and tells it.

@@ -1,6 +1,7 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
 mod contract;
+mod covers;
 mod expectations;
 mod ground;
 mod hostile;
@@ -13,6 +14,8 @@ mod reply;
 mod service;
 mod shapes;
 mod steps;
+
+pub use covers::covers;
 
 use anyhow::Result;
 

@@ -54,6 +54,8 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let taps = Taps::new(options.tap, &wanted, &mut programs, types.unavailable)?;
     let teller = Teller::new(options, survey.inventory());
     let mut live = Live::new(plan, survey, watch, programs, ring, trace, taps, teller);
+    host::take_precedence();
+    host::return_memory();
     announce(options, &live, start);
     live.run(options, probe).await
 }

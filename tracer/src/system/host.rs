@@ -190,6 +190,24 @@ pub fn lift_memlock() -> bool {
         || setrlimit(Resource::Memlock, unlimited).is_ok()
 }
 
+/// Lets this thread run before most others that are ready: it needs little time, but on a busy
+/// node it would wait for its turn longer than the event ring has room for. `false` where that is
+/// not allowed (it takes CAP_SYS_NICE).
+pub fn take_precedence() -> bool {
+    const NICE: i32 = -15;
+    rustix::process::setpriority_process(None, NICE).is_ok()
+}
+
+/// Gives memory that loading needed and nobody uses any more back to the kernel; the allocator
+/// would keep it.
+pub fn return_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes no pointers; any thread may call it at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

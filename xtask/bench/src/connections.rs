@@ -1,4 +1,4 @@
-//! New connections that all match, at 5,000 a second: is every one seen, and what does it cost?
+//! New connections that all match, at 5,000 a second or another rate: is every one seen, and what does it cost?
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -15,7 +15,6 @@ use crate::lab::{self, PEER};
 use crate::load::{self, Sent};
 use crate::process;
 
-const RATE: u32 = 5000;
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
 /// Who counted how many.
@@ -60,13 +59,13 @@ pub(crate) fn measure(effort: Effort) -> Result<Counts> {
     let trace = Srctrace::new(&lab, &["--dest", PEER, "--group"])
         .whole_machine()
         .start()?;
-    let total = u64::from(RATE) * u64::from(effort.connection_seconds);
-    let (sent, memory) = connect_and_watch(&lab, &trace, total)?;
+    let total = u64::from(effort.rate) * u64::from(effort.connection_seconds);
+    let (sent, memory) = connect_and_watch(&lab, &trace, total, effort.rate)?;
     let cpu_ms = process::cpu_ms(trace.pid())?;
     let summary = trace.stop()?.summary()?;
     let seconds = sent.took.as_secs_f64();
     Ok(Counts {
-        asked_per_s: RATE,
+        asked_per_s: effort.rate,
         reached_per_s: crate::programs::as_f64(sent.connections) / seconds,
         client: sent.connections,
         client_failed: sent.failed,
@@ -87,7 +86,12 @@ fn make_room(lab: &Lab) -> Result<()> {
 }
 
 /// Connects, and samples the program's memory meanwhile.
-fn connect_and_watch(lab: &Lab, trace: &Trace, total: u64) -> Result<(Sent, Vec<Memory>)> {
+fn connect_and_watch(
+    lab: &Lab,
+    trace: &Trace,
+    total: u64,
+    rate: u32,
+) -> Result<(Sent, Vec<Memory>)> {
     let (progress, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let pid = trace.pid();
     let sample = || -> Result<Memory> {
@@ -106,7 +110,7 @@ fn connect_and_watch(lab: &Lab, trace: &Trace, total: u64) -> Result<(Sent, Vec<
             }
             memory.into_iter().collect::<Result<Vec<_>>>()
         });
-        let sent = load::connect(lab, total, RATE, &progress);
+        let sent = load::connect(lab, total, rate, &progress);
         done.store(true, Ordering::Relaxed);
         let watched = watching
             .join()

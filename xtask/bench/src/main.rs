@@ -54,6 +54,9 @@ struct Args {
     /// Interleaved rounds of the throughput comparison (default: 15)
     #[arg(long)]
     rounds: Option<usize>,
+    /// New connections a second (default: 5000)
+    #[arg(long, default_value_t = 5000)]
+    rate: u32,
     /// Write the table here as Markdown
     #[arg(long)]
     markdown: Option<PathBuf>,
@@ -69,6 +72,8 @@ struct Effort {
     rounds: usize,
     /// Seconds of one transfer.
     seconds: u32,
+    /// New connections a second.
+    rate: u32,
     /// Seconds of new connections.
     connection_seconds: u32,
     /// Starts of the program with many pods.
@@ -83,6 +88,7 @@ impl Effort {
             Self {
                 rounds: 3,
                 seconds: 1,
+                rate: args.rate,
                 connection_seconds: 2,
                 starts: 2,
                 pods: 20,
@@ -91,6 +97,7 @@ impl Effort {
             Self {
                 rounds: 15,
                 seconds: 3,
+                rate: args.rate,
                 connection_seconds: 20,
                 starts: 7,
                 pods: 110,
