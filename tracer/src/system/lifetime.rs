@@ -3,6 +3,7 @@
 use super::{Roots, SystemError};
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -68,6 +69,17 @@ fn read_start(line: &str) -> Option<u64> {
     let state = fields.next()?;
     let start = fields.nth(18)?.parse().ok()?;
     (!matches!(state, "Z" | "X")).then_some(start)
+}
+
+/// Whether this process is in a container, so that all its processes can be killed at one blow: by
+/// its process ids, or by its root folder where that can be compared with the first process's.
+pub fn in_container(roots: &Roots) -> bool {
+    let root = |of: &str| std::fs::metadata(roots.proc().join(of).join("root/.")).ok();
+    let other_root = match (root("1"), root("self")) {
+        (Some(first), Some(own)) => (first.dev(), first.ino()) != (own.dev(), own.ino()),
+        _ => false,
+    };
+    other_root || !super::host::sees_host_processes(roots)
 }
 
 /// The program that this process runs, also when its file was replaced or deleted since.

@@ -21,7 +21,7 @@ mod watch;
 mod testing;
 
 pub use error::SystemError;
-pub use lifetime::{Lifetime, own_program};
+pub use lifetime::{Lifetime, in_container, own_program};
 pub use roots::Roots;
 pub use survey::{Delta, Scope, Survey};
 pub use watch::{Changed, Watch};

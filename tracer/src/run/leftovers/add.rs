@@ -9,7 +9,7 @@ use crate::run::failure::Failure;
 use crate::sink;
 use crate::system::netns::{Netns, visit};
 use crate::system::tc::{Filter, Tc};
-use crate::system::{Lifetime, Roots, SystemError, host};
+use crate::system::{Lifetime, Roots, SystemError, in_container};
 use std::io;
 use std::os::fd::BorrowedFd;
 use tracer_core::event::Dir;
@@ -47,7 +47,7 @@ impl Clsact {
     /// there can be no record or no watcher.
     pub(in crate::run) fn start() -> Result<Self, Failure> {
         let roots = Roots::default();
-        if !host::sees_host_processes(&roots) {
+        if in_container(&roots) {
             return Err(Failure::CannotTrace(
                 "--tap clsact: a container can be killed together with the watcher that removes \
                  the filters; run it on the node itself, or with --tap tcx or tracepoint"

@@ -42,6 +42,7 @@ pub(in crate::run) fn cleanup() -> Result<ExitStatus, Failure> {
                 .push(format!("removed the record of run {run}"));
         }
     }
+    Record::leave_folder();
     remove::orphans(&roots, &known, &mut removed);
     tell(&removed)
 }

@@ -40,27 +40,17 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Makes the folder; nothing is written before something is added.
+    /// Makes sure that there can be records; writes none before something is added.
     ///
     /// # Errors
     /// When the folder cannot be made, or is not the superuser's own.
     pub(super) fn new(run: Lifetime) -> Result<Self, Failure> {
-        let failed = |why: String| {
+        make_folder().map_err(|why| {
             Failure::CannotTrace(format!(
                 "--tap clsact: cannot keep a record in {FOLDER}: {why}; it is what \
                  `srctrace cleanup` reads"
             ))
-        };
-        match DirBuilder::new().mode(0o700).create(FOLDER) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                return Err(failed(error.to_string()));
-            }
-            _ => {}
-        }
-        let meta = fs::symlink_metadata(FOLDER).map_err(|error| failed(error.to_string()))?;
-        if !meta.is_dir() || meta.uid() != 0 || meta.mode() & 0o022 != 0 {
-            return Err(failed("others may write there".to_owned()));
-        }
+        })?;
         Ok(Self {
             run,
             added: Vec::new(),
@@ -73,6 +63,8 @@ impl Record {
 
     /// Writes it anew, whole or not at all.
     pub(super) fn save(&self) -> io::Result<()> {
+        // The last run to end removes it.
+        make_folder()?;
         let path = Self::path(self.run);
         let draft = path.with_extension("new");
         let bytes = serde_json::to_vec(&self.added)?;
@@ -113,6 +105,12 @@ impl Record {
         // Gone already is as good.
         let _ = fs::remove_file(path.with_extension("new"));
         let _ = fs::remove_file(path);
+        Self::leave_folder();
+    }
+
+    /// Removes the folder, unless others have records there.
+    pub(super) fn leave_folder() {
+        let _ = fs::remove_dir(FOLDER);
     }
 
     /// The runs that have records.
@@ -135,4 +133,16 @@ impl Record {
         runs.dedup();
         Ok(runs)
     }
+}
+
+fn make_folder() -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(FOLDER) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let meta = fs::symlink_metadata(FOLDER)?;
+    if !meta.is_dir() || meta.uid() != 0 || meta.mode() & 0o022 != 0 {
+        return Err(io::Error::other("others may write there"));
+    }
+    Ok(())
 }

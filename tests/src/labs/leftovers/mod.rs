@@ -1,18 +1,22 @@
 //! `--tap clsact`: it works, and however it ends, what it added is gone and what others have put there is as it was.
 
+mod ground;
+
 use std::collections::BTreeSet;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use ground::{
+    ARGS, call, cleanup, foreign_ground, is_everywhere, records, start, traffic_control, watcher_of,
+};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::getsid;
 
-use super::steps::{answered, masquerade, same, same_text, wait_for};
-use super::{Case, Kernel};
+use super::steps::{same, same_text};
+use super::{Case, Kernel, NATIVE};
 use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, RouteBack};
-use crate::trace::{DEADLINE, Footprint, Report, Srctrace, Trace, binary};
-use crate::traffic::{Behaviour, StreamCall, StreamServer};
+use crate::trace::{Footprint, Report, Srctrace, binary};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("clsact_ends_by_ctrl_c", &[], || ends(Signal::SIGINT)).needs(FOREIGN),
@@ -27,98 +31,15 @@ pub(super) const CASES: &[Case] = &[
     .alone(),
     Case::new("clsact_leaves_a_shared_qdisc", &[], shared_qdisc).needs(FOREIGN),
     Case::new("clsact_twice_on_one_device", &[], two_runs).needs(FOREIGN),
+    Case::new("clsact_is_interrupted_between_two_steps", &[], interrupted)
+        .needs(FOREIGN)
+        .alone(),
+    Case::new("clsact_is_refused_in_a_container", &[], in_container).on(NATIVE),
     Case::new("tcx_is_refused_where_there_is_none", &[], tcx_refused).on(WITHOUT_TCX),
 ];
 
-const FOREIGN: &[&str] = &["sch_ingress", "cls_bpf", "cls_u32", "sch_fq_codel"];
+const FOREIGN: &[&str] = &["sch_ingress", "cls_bpf", "cls_u32"];
 const WITHOUT_TCX: &[Kernel] = &[Kernel::V5_10, Kernel::V6_1];
-
-/// The devices that get filters: one with a clsact qdisc and filters of somebody else, one without.
-const DEVICES: [&str; 2] = ["eth0", "veth-pod"];
-const SIDES: [&str; 2] = ["ingress", "egress"];
-const ARGS: &[&str] = &[
-    "--dest", PEER, "--tap", "clsact", "-i", "eth0", "-i", "veth-pod",
-];
-
-/// A masquerading node with a server behind it, and with qdiscs and filters of others.
-fn foreign_ground(name: &str) -> Result<(Lab, StreamServer)> {
-    let lab = cast::one_pod(name, RouteBack::Known).up()?;
-    masquerade(&lab, &[])?;
-    for line in [
-        "tc qdisc add dev eth0 clsact",
-        "tc qdisc add dev veth-pod root fq_codel limit 77",
-        "tc filter add dev eth0 egress protocol ip prio 7 u32 match u32 0 0 flowid 1:1",
-    ] {
-        lab.run("node", line)?;
-    }
-    // A classic program that always says "go on", first in order, as a data path has it.
-    lab.in_ns("node", || {
-        let mut tc = Command::new("tc");
-        tc.args("filter add dev eth0 ingress prio 1 handle 1 bpf bytecode".split(' '));
-        tc.arg("1,6 0 0 4294967295,").output()
-    })?
-    .context("start tc")
-    .and_then(|said| {
-        ensure!(said.status.success(), "a foreign bpf filter: {said:?}");
-        Ok(())
-    })?;
-    let server = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
-    Ok((lab, server))
-}
-
-fn call(lab: &Lab, sport: u16) -> Result<()> {
-    same(
-        "what the far side saw",
-        StreamCall::new("pod", "10.20.30.40:443", sport).run(lab)?,
-        answered(&format!("10.100.0.5:{sport}"))?,
-    )
-}
-
-/// All qdiscs and filters of the node, whole.
-fn traffic_control(lab: &Lab) -> Result<String> {
-    let mut text = lab.run("node", "tc -j qdisc show")?;
-    for device in DEVICES {
-        for side in SIDES {
-            text.push_str(&format!("== {device} {side}\n"));
-            text.push_str(&filters(lab, device, side)?);
-        }
-    }
-    Ok(text)
-}
-
-fn filters(lab: &Lab, device: &str, side: &str) -> Result<String> {
-    lab.run("node", &format!("tc -j filter show dev {device} {side}"))
-}
-
-/// Whether the run has its filter at all four places.
-fn is_everywhere(lab: &Lab, pid: i32) -> bool {
-    let there = |device, side: &str| {
-        let name = format!("srctrace_{side}:{pid}-");
-        filters(lab, device, side).is_ok_and(|text| text.contains(&name))
-    };
-    DEVICES
-        .iter()
-        .all(|device| SIDES.iter().all(|side| there(device, side)))
-}
-
-/// Starts a trace and waits until its filters are in place and a request was seen.
-fn start(lab: &Lab, sport: u16) -> Result<Trace> {
-    let trace = Srctrace::new(lab, ARGS).start()?;
-    wait_for("four clsact filters", DEADLINE, || {
-        is_everywhere(lab, trace.pid())
-    })?;
-    call(lab, sport)?;
-    trace.wait_flows(1)?;
-    Ok(trace)
-}
-
-fn watcher_of(trace: &Trace, footprint: &Footprint) -> Result<Pid> {
-    let mut others = footprint.processes.clone();
-    others.remove(&trace.pid());
-    same("processes beside srctrace itself", others.len(), 1)?;
-    let pid = others.first().copied().context("a watcher")?;
-    Ok(Pid::from_raw(pid))
-}
 
 /// The summary counts the filters, and what was going to be added was said.
 fn told(report: &Report) -> Result<()> {
@@ -157,6 +78,11 @@ fn ends(signal: Signal) -> Result<()> {
     let pid = trace.pid();
     let footprint = Footprint::of(&trace);
     let watcher = watcher_of(&trace, &footprint)?;
+    same(
+        "the watcher's session, which is its own",
+        getsid(Some(watcher))?,
+        watcher,
+    )?;
     // What a terminal or a service manager sends to all of them does not move the watcher.
     for at_all in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         kill(watcher, at_all).context("a signal to the watcher")?;
@@ -174,30 +100,6 @@ fn ends(signal: Signal) -> Result<()> {
     same_text("traffic control", &traffic_control(&lab)?, &before)?;
     same("records of the run", records(pid)?, Vec::new())?;
     call(&lab, 43_211)
-}
-
-/// The records of a process.
-fn records(pid: i32) -> Result<Vec<String>> {
-    let entries = std::fs::read_dir("/run/srctrace").context("the folder of records")?;
-    Ok(entries
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| name.starts_with(&format!("{pid}-")))
-        .collect())
-}
-
-/// What `srctrace cleanup` says of this lab's node; its status must be 0.
-fn cleanup(lab: &Lab) -> Result<Vec<String>> {
-    let output = Command::new(binary()?).arg("cleanup").output();
-    let output = output.context("start srctrace cleanup")?;
-    ensure!(output.status.success(), "srctrace cleanup: {output:?}");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let place = format!("/run/netns/{}", lab.netns("node"));
-    Ok(said
-        .lines()
-        .filter(|line| line.contains(&place) || line.contains("record") || line.contains("nothing"))
-        .map(|line| line.replace(&place, "NODE"))
-        .collect())
 }
 
 /// Both are killed: everything stays until `srctrace cleanup`, which touches nothing of a run that lives, nor of others.
@@ -316,6 +218,57 @@ fn two_runs() -> Result<()> {
     for footprint in &footprints {
         footprint.wait_gone()?;
     }
+    same_text("traffic control", &traffic_control(&lab)?, &before)
+}
+
+/// Killed after the qdisc was added and before the filter was: the record alone tells of it, and only an empty qdisc goes.
+fn interrupted() -> Result<()> {
+    let (lab, _server) = foreign_ground("between")?;
+    cleanup(&lab)?;
+    let before = traffic_control(&lab)?;
+    lab.run("node", "tc qdisc add dev veth-pod clsact")?;
+    let index = |device: &str| -> Result<String> {
+        let said = lab.run("node", &format!("ip -o link show dev {device}"))?;
+        Ok(said.split(':').next().unwrap_or_default().to_owned())
+    };
+    let entry = |device: &str| -> Result<String> {
+        Ok(format!(
+            r#"{{"netns":{},"place":"lab","ifindex":{},"device":"{device}","side":"ingress","priority":1,"handle":1,"qdisc":true,"done":false}}"#,
+            lab.inode("node").context("the node's inode")?,
+            index(device)?
+        ))
+    };
+    // A run that is over: our process id, but not our start.
+    let run = format!("{}-1", std::process::id());
+    let text = format!("[{},{}]", entry("veth-pod")?, entry("eth0")?);
+    std::fs::create_dir_all("/run/srctrace").context("the folder of records")?;
+    std::fs::write(format!("/run/srctrace/{run}.json"), text).context("a record")?;
+    let should = vec![
+        "removed the clsact qdisc from veth-pod in NODE".to_owned(),
+        format!("removed the record of run {run}"),
+    ];
+    same("what cleanup says", cleanup(&lab)?, should)?;
+    same_text("traffic control", &traffic_control(&lab)?, &before)
+}
+
+/// A container can be killed together with the watcher: nothing is added there.
+fn in_container() -> Result<()> {
+    let (lab, _server) = foreign_ground("container")?;
+    let before = traffic_control(&lab)?;
+    let refused = |args: &[&str]| -> Result<String> {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc"]);
+        command.arg(binary()?).args(args);
+        let output = lab.in_ns("node", || command.output())?;
+        let output = output.context("start srctrace with process ids of its own")?;
+        same("exit status", output.status.code(), Some(3))?;
+        ensure!(output.stdout.is_empty(), "it prints: {output:?}");
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let said = refused(ARGS)?;
+    ensure!(said.contains("--tap clsact: a container"), "it says {said}");
+    let said = refused(&["cleanup"])?;
+    ensure!(said.contains("run it on the node itself"), "it says {said}");
     same_text("traffic control", &traffic_control(&lab)?, &before)
 }
 
