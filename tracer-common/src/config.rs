@@ -6,6 +6,58 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// How many port ranges a filter may have.
 pub const MAX_PORT_RANGES: usize = 16;
 
+/// How many destination prefixes are compared in place, without a look into the trie.
+pub const MAX_INLINE_DESTS: usize = 4;
+
+/// A destination prefix that is compared in place.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct InlineDest {
+    /// The prefix's address in two words, as they lie in [`RawTuple::dst`]; bits beyond the prefix
+    /// are zero.
+    pub addr: [u64; 2],
+    /// Ones where the prefix decides.
+    pub mask: [u64; 2],
+    /// One of [`family`]; zero: not used, and none after it is.
+    pub family: u32,
+    /// A mask of port ranges; zero: every port.
+    pub ports: u32,
+}
+
+const _: () = assert!(size_of::<InlineDest>() == 40);
+
+impl InlineDest {
+    /// A prefix of `len` bits with its ports.
+    #[must_use]
+    pub fn new(addr: core::net::IpAddr, len: u8, ports: u32) -> Self {
+        let (_, key) = prefix_key(addr, len);
+        let mut mask = [0u8; 16];
+        for (i, byte) in mask.iter_mut().enumerate() {
+            let bits = u32::from(len).saturating_sub(8 * i as u32).min(8);
+            *byte = !(0xffu32 >> bits) as u8;
+        }
+        let mask = words(mask);
+        let addr = words(key.addr);
+        Self {
+            addr: [addr[0] & mask[0], addr[1] & mask[1]],
+            mask,
+            family: u32::from(key.family[0]),
+            ports,
+        }
+    }
+}
+
+fn words(bytes: [u8; 16]) -> [u64; 2] {
+    let word = |at: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_ne_bytes(word)
+    };
+    [word(0), word(8)]
+}
+
 /// Bits of [`Config::flags`].
 pub mod config_flags {
     /// A `--dest` was given: the destination trie decides.
@@ -18,6 +70,8 @@ pub mod config_flags {
     pub const EACH_PACKET: u32 = 1 << 3;
     /// A `--proto` was given: the protocol bits decide.
     pub const PROTO: u32 = 1 << 4;
+    /// The destinations are all in [`super::Config::dests`]: the trie is not asked.
+    pub const INLINE_DESTS: u32 = 1 << 5;
 }
 
 /// The filter, frozen into `.rodata`.
@@ -35,9 +89,11 @@ pub struct Config {
     pub ports: [[u16; 2]; MAX_PORT_RANGES],
     /// Tell a live flow again after this time, nanoseconds.
     pub keepalive_ns: u64,
+    /// Destinations, longest prefix first, with [`config_flags::INLINE_DESTS`].
+    pub dests: [InlineDest; MAX_INLINE_DESTS],
 }
 
-const _: () = assert!(size_of::<Config>() == 112);
+const _: () = assert!(size_of::<Config>() == 272);
 
 impl Config {
     /// A filter that takes everything.
@@ -47,6 +103,12 @@ impl Config {
         protos: [0; 8],
         ports: [[0; 2]; MAX_PORT_RANGES],
         keepalive_ns: 10_000_000_000,
+        dests: [InlineDest {
+            addr: [0; 2],
+            mask: [0; 2],
+            family: 0,
+            ports: 0,
+        }; MAX_INLINE_DESTS],
     };
 }
 
@@ -115,4 +177,23 @@ pub fn prefix_key(addr: core::net::IpAddr, len: u8) -> (u32, PrefixKey) {
             addr,
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inline_prefix_has_ones_where_it_decides() {
+        let dest = InlineDest::new(core::net::IpAddr::from([10, 20, 30, 40]), 12, 0);
+        assert_eq!(dest.mask[0].to_ne_bytes(), [0xff, 0xf0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(dest.addr[0].to_ne_bytes(), [10, 16, 0, 0, 0, 0, 0, 0]);
+        assert_eq!((dest.addr[1], dest.mask[1], dest.family), (0, 0, 4));
+        let all = InlineDest::new(core::net::IpAddr::from([7; 16]), 128, 0);
+        assert_eq!(all.mask, [u64::MAX; 2]);
+        assert_eq!(
+            InlineDest::new(core::net::IpAddr::from([7; 16]), 0, 0).mask,
+            [0; 2]
+        );
+    }
 }

@@ -14,7 +14,10 @@ mod flow;
 mod offsets;
 mod tuple;
 
-pub use config::{Config, MAX_PORT_RANGES, PrefixKey, config_flags, prefix_key, proto_bit};
+pub use config::{
+    Config, InlineDest, MAX_INLINE_DESTS, MAX_PORT_RANGES, PrefixKey, config_flags, prefix_key,
+    proto_bit,
+};
 pub use event::{
     RawConntrack, RawEvent, RawFingerprint, RawProcess, event_kind, matched, present, reason, tap,
 };
@@ -24,4 +27,4 @@ pub use tuple::{RawTuple, family, ip_proto};
 
 /// Version of this ABI. It is compiled into both halves and compared when the programs are
 /// loaded, so that an object of another build is refused and not misread.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;

@@ -21,6 +21,17 @@ pub(crate) fn is_entry(nfct: u64) -> bool {
     nfct & POINTER != 0 && nfct & 7 != UNTRACKED
 }
 
+/// `IPS_SRC_NAT | IPS_DST_NAT` of `enum ip_conntrack_status` (uapi
+/// linux/netfilter/nf_conntrack_common.h).
+const NAT: u64 = 1 << 4 | 1 << 5;
+
+/// Whether `_nfct` names an entry that translates: one word is read, not the entry.
+#[inline(always)]
+pub(crate) fn is_translated(nfct: u64) -> bool {
+    is_entry(nfct)
+        && memory::at::<u64>(nfct & POINTER, offset!(ct_status)).is_some_and(|s| s & NAT != 0)
+}
+
 /// Reads the entry into `work.event.conntrack`, once. A function of its own for its stack.
 #[inline(never)]
 pub(crate) fn read(work: &mut Work) -> bool {

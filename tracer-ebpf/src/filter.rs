@@ -2,7 +2,9 @@
 
 use crate::state::{DESTS, SOURCES, config};
 use aya_ebpf::maps::lpm_trie::Key;
-use tracer_common::{MAX_PORT_RANGES, PrefixKey, RawTuple, config_flags, proto_bit};
+use tracer_common::{
+    MAX_INLINE_DESTS, MAX_PORT_RANGES, PrefixKey, RawTuple, config_flags, proto_bit,
+};
 
 /// Whether a packet with this tuple is a request that was asked for. `portless`: the packet has no
 /// ports to compare (a later fragment). A function of its own for its stack.
@@ -11,8 +13,8 @@ pub(crate) fn forward(tuple: &RawTuple, portless: bool) -> bool {
     let flags = config!(flags);
     let mut ports = config!(port_mask);
     if flags & config_flags::DEST != 0 {
-        match DESTS.get(Key::new(PrefixKey::BITS, PrefixKey::dst(tuple))) {
-            Some(mask) => ports = *mask,
+        match destination(tuple, flags) {
+            Some(mask) => ports = mask,
             None => return false,
         }
     }
@@ -24,6 +26,34 @@ pub(crate) fn forward(tuple: &RawTuple, portless: bool) -> bool {
         return false;
     }
     proto(tuple.proto) && (portless || ports == 0 || port(tuple.dport, ports))
+}
+
+/// The port mask of the destination that holds this tuple's.
+#[inline(always)]
+fn destination(tuple: &RawTuple, flags: u32) -> Option<u32> {
+    if flags & config_flags::INLINE_DESTS == 0 {
+        return DESTS
+            .get(Key::new(PrefixKey::BITS, PrefixKey::dst(tuple)))
+            .copied();
+    }
+    // SAFETY: a tuple is aligned as a word, and its addresses begin at multiples of one.
+    let dst = unsafe { (&raw const tuple.dst).cast::<[u64; 2]>().read() };
+    let mut i = 0;
+    while i < MAX_INLINE_DESTS {
+        let family = config!(dests[i].family);
+        if family == 0 {
+            return None;
+        }
+        let (addr, mask) = (config!(dests[i].addr), config!(dests[i].mask));
+        if family == u32::from(tuple.family)
+            && dst[0] & mask[0] == addr[0]
+            && dst[1] & mask[1] == addr[1]
+        {
+            return Some(config!(dests[i].ports));
+        }
+        i += 1;
+    }
+    None
 }
 
 /// Whether a packet with this tuple answers such a request.

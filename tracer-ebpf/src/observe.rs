@@ -1,9 +1,8 @@
 //! One packet at one tap: read it, decide whether it is ours, tell what is new about it.
 
 use crate::memory::{self, field};
-use crate::state::{SCOPE, WORK, Work, config, count, offset};
+use crate::state::{SCOPE, WORK, Work, config, count, learned_any, offset};
 use crate::{conntrack, emit, filter, follow, origin, policy};
-use aya_ebpf::helpers::bpf_ktime_get_ns;
 use tracer_common::{
     ABSENT, RawEvent, config_flags, counter, event_kind, matched, present, reason, tap,
 };
@@ -45,15 +44,12 @@ fn look(work: &mut Work, tap: u8, skb: u64, dev: u64) -> Option<()> {
     work.event.skb = skb;
     read_packet(work, tap)?;
     match_filter(work);
-    device(work, dev)?;
-    // SAFETY: the helper takes no arguments.
-    work.event.time_ns = unsafe { bpf_ktime_get_ns() };
     if forget(&work.event.matched) == 0 {
-        match_followed(work);
-        if forget(&work.event.matched) == 0 {
-            return None;
-        }
+        follow_packet(work, tap, dev)?;
     }
+    device(work, dev)?;
+    follow::stamp(&mut work.event);
+    buffer(work);
     count(counter::MATCHED);
     policy::judge(work);
     if forget(&work.event.reasons) != 0 {
@@ -124,16 +120,30 @@ fn match_filter(work: &mut Work) {
     };
 }
 
-/// Notes in `work.event.matched` whether it is part of a flow that was ours before.
+/// Notes in `work.event.matched` whether it is part of a flow that was ours before; `None` when it
+/// is not. This is the way of every packet that nobody asked about: it ends as early as it can.
+#[inline(always)]
+fn follow_packet(work: &mut Work, tap: u8, dev: u64) -> Option<()> {
+    if tap == tap::TRANSMIT && field!(work.skb, offset!(skb_iif), u32) == Some(0) {
+        work.event.present |= present::LOCAL;
+    }
+    work.nfct = field!(work.skb, offset!(skb_nfct), u64).unwrap_or(0);
+    if learned_any() {
+        device(work, dev)?;
+    }
+    match_followed(work);
+    (forget(&work.event.matched) != 0).then_some(())
+}
+
 #[inline(never)]
 fn match_followed(work: &mut Work) {
     let quotes = work.event.present & present::QUOTED != 0;
     let netns = work.event.netns;
-    work.event.matched = if follow::learned(&work.event.tuple, netns) {
+    work.event.matched = if learned_any() && follow::learned(&work.event.tuple, netns) {
         matched::LEARNED
-    } else if quotes && follow::learned(&work.event.quoted, netns) {
+    } else if quotes && learned_any() && follow::learned(&work.event.quoted, netns) {
         matched::QUOTED
-    } else if follow::noted(&work.event) {
+    } else if follow::noted(&mut work.event) {
         matched::SKB
     } else if sent_to_ours(work) {
         matched::CONNTRACK
@@ -147,13 +157,17 @@ fn match_followed(work: &mut Work) {
 #[inline(always)]
 fn sent_to_ours(work: &mut Work) -> bool {
     work.event.present & present::LOCAL != 0
+        && conntrack::is_translated(work.nfct)
         && conntrack::read(work)
         && filter::forward(&work.event.conntrack.orig, false)
 }
 
-/// Device and namespace; `None` outside the scope.
+/// Device and namespace, once; `None` outside the scope.
 #[inline(always)]
 fn device(work: &mut Work, dev: u64) -> Option<()> {
+    if forget(&work.event.ifindex) != 0 {
+        return Some(());
+    }
     let dev = if dev == 0 {
         field!(work.skb, offset!(skb_dev), u64)?
     } else {
@@ -194,18 +208,19 @@ fn read_packet(work: &mut Work, tap: u8) -> Option<()> {
         valid: forget(&work.valid) as usize,
     };
     parse::parse(&head, len - skip as u32, &mut work.event, &mut work.cursors)?;
-    buffer(work, tap);
     Some(())
 }
 
-/// What the buffer says beside the packet.
+/// What the buffer of a packet of ours says beside the packet.
 #[inline(always)]
-fn buffer(work: &mut Work, tap: u8) {
+fn buffer(work: &mut Work) {
     if let Some(mark) = field!(work.skb, offset!(skb_mark), u32) {
         work.event.mark = mark;
         work.event.present |= present::MARK;
     }
-    if tap == tap::TRANSMIT && field!(work.skb, offset!(skb_iif), u32) == Some(0) {
+    if forget(&work.event.tap) == tap::TRANSMIT
+        && field!(work.skb, offset!(skb_iif), u32) == Some(0)
+    {
         work.event.present |= present::LOCAL;
     }
     work.event.print.wire_packets = wire_packets(work);

@@ -2,6 +2,7 @@
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
+use core::cell::UnsafeCell;
 use tracer_common::{
     ABI_VERSION, Config, FlowKey, FlowState, FollowKey, Offsets, PrefixKey, RawEvent, RawProcess,
     SkbNote, counter,
@@ -27,9 +28,9 @@ macro_rules! offset {
 }
 /// Reads one field of [`CONFIG`], likewise.
 macro_rules! config {
-    ($field:ident $([$index:expr])?) => {
+    ($field:ident $([$index:expr])? $(.$part:ident)?) => {
         // SAFETY: a static is always readable.
-        unsafe { core::ptr::read_volatile(&raw const $crate::state::whole_config().$field$([$index])?) }
+        unsafe { core::ptr::read_volatile(&raw const $crate::state::whole_config().$field$([$index])?$(.$part)?) }
     };
 }
 pub(crate) use {config, offset};
@@ -49,6 +50,30 @@ pub(crate) fn whole_config() -> &'static Config {
 pub(crate) fn abi() -> u32 {
     // SAFETY: a static is always readable.
     unsafe { core::ptr::read_volatile(&raw const ABI) }
+}
+
+/// Whether anything was ever put into [`LEARNED`]: with `--dest` alone it never is, and packets that
+/// are not ours need not be looked up there.
+static LEARNED_ANY: Flag = Flag(UnsafeCell::new(0));
+
+/// A word that is only ever set.
+struct Flag(UnsafeCell<u64>);
+
+// SAFETY: aligned words are read and written whole, and it does not matter which CPU is first.
+unsafe impl Sync for Flag {}
+
+/// Whether [`LEARNED`] is worth a look.
+#[inline(always)]
+pub(crate) fn learned_any() -> bool {
+    // SAFETY: a static is always readable.
+    unsafe { LEARNED_ANY.0.get().read_volatile() != 0 }
+}
+
+/// [`LEARNED`] is no longer empty.
+#[inline(always)]
+pub(crate) fn learned_some() {
+    // SAFETY: the flag lies in writable memory; see `Flag`.
+    unsafe { LEARNED_ANY.0.get().write_volatile(1) };
 }
 
 /// Events for user space.

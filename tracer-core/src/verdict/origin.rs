@@ -104,6 +104,9 @@ fn within(place: Place, inventory: &Inventory) -> Origin {
 /// First sighted on its way into a namespace: begun behind the device.
 fn entered(journey: &Journey, place: Place, inventory: &Inventory) -> Origin {
     if let Some((netns, ifindex)) = inventory.peer(place.netns, place.ifindex) {
+        if inventory.role(netns) == Role::External && !inventory.namespaces.contains_key(&netns) {
+            return outside(Some(place));
+        }
         let peer = Place {
             netns,
             ifindex,

@@ -1,7 +1,9 @@
 //! The user's filter in the kernel half's form.
 
 use ipnet::IpNet;
-use tracer_common::{Config, MAX_PORT_RANGES, config_flags, proto_bit};
+use tracer_common::{
+    Config, InlineDest, MAX_INLINE_DESTS, MAX_PORT_RANGES, config_flags, proto_bit,
+};
 
 /// What the kernel half is asked to look for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +37,13 @@ impl Filter {
             let (word, bit) = proto_bit(*proto);
             config.protos[word] |= bit;
         }
+        let dests = self.destinations();
+        let inline = !dests.is_empty() && dests.len() <= MAX_INLINE_DESTS;
+        if inline {
+            config.dests = inline_dests(dests);
+        }
         let flags = [
+            (inline, config_flags::INLINE_DESTS),
             (!self.dests.is_empty(), config_flags::DEST),
             (!self.sources.is_empty(), config_flags::SRC),
             (self.scope.is_some(), config_flags::SCOPE),
@@ -86,6 +94,17 @@ impl Filter {
     }
 }
 
+/// Few destinations in the form that is compared in place: the longest prefix first, as the trie
+/// would answer.
+fn inline_dests(mut dests: Vec<(IpNet, u32)>) -> [InlineDest; MAX_INLINE_DESTS] {
+    dests.sort_by_key(|(net, _)| std::cmp::Reverse(net.prefix_len()));
+    let mut inline = [InlineDest::default(); MAX_INLINE_DESTS];
+    for (slot, (net, ports)) in inline.iter_mut().zip(dests) {
+        *slot = InlineDest::new(net.network(), net.prefix_len(), ports);
+    }
+    inline
+}
+
 fn mask(table: &[(u16, u16)], ports: &[(u16, u16)]) -> u32 {
     table
         .iter()
@@ -122,7 +141,12 @@ mod tests {
             ]
         );
         assert_eq!(filter.config().ports[..2], [[80, 80], [443, 443]]);
-        assert_eq!(filter.config().flags, config_flags::DEST);
+        assert_eq!(
+            filter.config().flags,
+            config_flags::DEST | config_flags::INLINE_DESTS
+        );
+        let lengths = filter.config().dests.map(|d| d.mask[0].count_ones());
+        assert_eq!(lengths, [32, 16, 16, 0]);
     }
 
     #[test]
