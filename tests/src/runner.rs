@@ -4,6 +4,9 @@ use std::env;
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use libtest_mimic::{Arguments, Trial};
@@ -11,10 +14,13 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 
-use crate::labs::{Case, Kernel, all};
+use crate::labs::{self, Case, Kernel, all};
 
 /// Labs of all processes on this machine share this lock; a lab that must run alone takes it exclusively.
 const LOCK: &str = "/run/lock/srctrace-labs.lock";
+
+/// No lab takes this long, even in a virtual machine without hardware help.
+const LONGEST: Duration = Duration::from_secs(240);
 
 /// The labs' command line:
 ///
@@ -63,7 +69,8 @@ fn selected() -> Result<Vec<&'static Case>> {
 
 fn describe(case: &Case) -> serde_json::Value {
     let kernels: Vec<&str> = case.kernels.iter().map(|kernel| kernel.name()).collect();
-    json!({"name": case.name, "rows": case.rows, "kernels": kernels, "needs": case.needs, "alone": case.alone})
+    json!({"name": case.name, "rows": case.rows, "kernels": kernels, "needs": case.needs, "alone": case.alone,
+        "covers": labs::covers(case.name)})
 }
 
 fn run(case: &'static Case) -> Result<(), libtest_mimic::Failed> {
@@ -87,8 +94,27 @@ fn locked(alone: bool, f: fn() -> Result<()>) -> Result<()> {
         FlockArg::LockShared
     };
     match Flock::lock(file, how) {
-        Ok(_held) => f(),
+        Ok(_held) => in_time(f),
         Err((_, errno)) => bail!("lock {LOCK}: {errno}"),
+    }
+}
+
+/// Runs `f` on a thread of its own, so that one that hangs fails and the others still run.
+fn in_time(f: fn() -> Result<()>) -> Result<()> {
+    let (done, result) = channel();
+    let running = thread::Builder::new()
+        .spawn(move || done.send(f()))
+        .context("start the lab's thread")?;
+    match result.recv_timeout(LONGEST) {
+        Ok(outcome) => outcome,
+        Err(RecvTimeoutError::Timeout) => {
+            bail!("did not end within {LONGEST:?}; it is left hanging")
+        }
+        // Its panic ends it before it sends anything.
+        Err(RecvTimeoutError::Disconnected) => match running.join() {
+            Ok(_) => bail!("ended without an outcome"),
+            Err(panic) => std::panic::resume_unwind(panic),
+        },
     }
 }
 

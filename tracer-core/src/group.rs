@@ -5,8 +5,8 @@ use crate::report::{
     DeliveryCode, Flow, Group, OriginKind, RewriteDirection, RewriteField, Rule, SourceCode, Where,
 };
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 /// Most different ways that are kept apart.
@@ -71,11 +71,10 @@ pub fn short(rule: &Rule) -> String {
 struct Member {
     exemplar: Flow,
     sources: Option<IpAddr>,
-    origins: Vec<String>,
-    origins_more: bool,
+    origins: HashSet<String, RandomState>,
 }
 
-/// Most origins that are named of one group.
+/// Most origins that are told apart in one group.
 const MAX_ORIGINS: usize = 1024;
 
 /// One way and the flows that took it.
@@ -85,7 +84,7 @@ pub struct Path {
     pub exemplar: Flow,
     /// The source on the wire, if it is one and the same for all.
     pub source_on_wire: Option<IpAddr>,
-    /// From how many pods (or other namespaces) they came.
+    /// From how many pods (other namespaces, or addresses) they came; counted up to 1024.
     pub origins: usize,
 }
 
@@ -109,11 +108,8 @@ impl Groups {
                 if member.sources != flow.verdict.source_on_wire {
                     member.sources = None;
                 }
-                if !member.origins.contains(&origin) {
-                    member.origins_more |= member.origins.len() >= MAX_ORIGINS;
-                    if !member.origins_more {
-                        member.origins.push(origin);
-                    }
+                if member.origins.len() < MAX_ORIGINS {
+                    member.origins.insert(origin);
                 }
             }
             Entry::Vacant(_) if self.members.len() >= MAX_WAYS => self.overflow += flow.count,
@@ -122,8 +118,7 @@ impl Groups {
                 self.members.push(Member {
                     exemplar: flow.clone(),
                     sources: flow.verdict.source_on_wire,
-                    origins: vec![origin],
-                    origins_more: false,
+                    origins: HashSet::from_iter([origin]),
                 });
             }
         }

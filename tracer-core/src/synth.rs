@@ -30,9 +30,12 @@ const FIN: u8 = 0x01;
 /// How many events one connection has.
 pub const EVENTS_PER_FLOW: usize = STEPS.len() * 3;
 
+/// One packet: see [`STEPS`].
+type Step = (u64, bool, u8, u32, u32, u32);
+
 /// The packets of a connection: microseconds from its start, from the origin, flags, sequence and
 /// acknowledgement numbers, payload.
-const STEPS: [(u64, bool, u8, u32, u32, u32); 6] = [
+const STEPS: [Step; 6] = [
     (0, true, SYN, 0, 0, 0),
     (400, false, SYN | ACK, 0, 1, 0),
     (500, true, ACK, 1, 1, 200),
@@ -155,34 +158,14 @@ impl Connection {
     }
 
     /// One packet at its three points.
-    fn packet(
-        &self,
-        (us, request, flags, seq, ack, len): (u64, bool, u8, u32, u32, u32),
-        counters: &mut [(u64, u64); 2],
-        events: &mut Vec<RawEvent>,
-    ) {
-        let pod = self.number % PODS;
-        let pod_side = (NODE + 1 + pod, 2);
-        let node_side = (NODE, UPLINK + 1 + pod);
-        let uplink = (NODE, UPLINK);
-        let points = if request {
-            [
-                (pod_side, tap::TRANSMIT, self.before, false),
-                (node_side, tap::RECEIVE, self.before, false),
-                (uplink, tap::TRANSMIT, self.after, true),
-            ]
-        } else {
-            [
-                (uplink, tap::RECEIVE, self.after.reversed(), false),
-                (node_side, tap::TRANSMIT, self.before.reversed(), true),
-                (pod_side, tap::RECEIVE, self.before.reversed(), false),
-            ]
-        };
+    fn packet(&self, step: Step, counters: &mut [(u64, u64); 2], events: &mut Vec<RawEvent>) {
+        let (us, request, ..) = step;
+        let len = step.5;
         let counter = &mut counters[usize::from(!request)];
         counter.0 += 1;
         counter.1 += u64::from(len) + 40;
         let start = START_NS + u64::from(self.number) * INTERVAL_NS + us * 1000;
-        for (i, ((netns, ifindex), tap, tuple, tracked)) in (0u64..).zip(points) {
+        for (i, ((netns, ifindex), tap, tuple)) in (0u64..).zip(self.points(request)) {
             let mut event = RawEvent {
                 kind: event_kind::PACKET,
                 tap,
@@ -203,24 +186,52 @@ impl Connection {
                 ifindex,
                 present: present::NETNS | present::CONNTRACK_KNOWN | present::TCP,
                 tuple,
-                print: self.print(request, flags, seq, ack, len),
+                print: self.print(step),
                 l3_len: len + 40,
                 packets: counter.0,
                 bytes: counter.1,
                 ..RawEvent::default()
             };
-            if tracked {
-                event.present |= present::CONNTRACK;
-                event.conntrack = self.conntrack(request);
-            }
-            if request && i == 0 {
-                event.present |= present::LOCAL;
-            }
+            self.complete(&mut event, request);
             events.push(event);
         }
     }
 
-    fn print(&self, request: bool, flags: u8, seq: u32, ack: u32, len: u32) -> RawFingerprint {
+    /// Namespace, device, tap and tuple in the order in which a packet meets them.
+    fn points(&self, request: bool) -> [((u32, u32), u8, RawTuple); 3] {
+        let pod = self.number % PODS;
+        let pod_side = (NODE + 1 + pod, 2);
+        let node_side = (NODE, UPLINK + 1 + pod);
+        let uplink = (NODE, UPLINK);
+        if request {
+            [
+                (pod_side, tap::TRANSMIT, self.before),
+                (node_side, tap::RECEIVE, self.before),
+                (uplink, tap::TRANSMIT, self.after),
+            ]
+        } else {
+            [
+                (uplink, tap::RECEIVE, self.after.reversed()),
+                (node_side, tap::TRANSMIT, self.before.reversed()),
+                (pod_side, tap::RECEIVE, self.before.reversed()),
+            ]
+        }
+    }
+
+    /// The node's egress shows the conntrack entry, the pod's that the packet was made there.
+    fn complete(&self, event: &mut RawEvent, request: bool) {
+        if event.tap != tap::TRANSMIT {
+            return;
+        }
+        if event.netns == NODE {
+            event.present |= present::CONNTRACK;
+            event.conntrack = self.conntrack(request);
+        } else {
+            event.present |= present::LOCAL;
+        }
+    }
+
+    fn print(&self, (_, request, flags, seq, ack, len): Step) -> RawFingerprint {
         let base = self.number.wrapping_mul(2_654_435_761);
         let (own, other) = if request {
             (base, base ^ 0x5555_5555)

@@ -150,10 +150,13 @@ impl Trace {
     }
 
     fn lost_during(&self, closed: &Closed) -> u64 {
-        // Up to now, and not only up to its last packet: that may be the one that was lost.
+        let journey = &closed.journey;
+        // A flow that is over has no more to lose; any other may miss what came after its last
+        // sighting.
+        let over_before = |at: u64| journey.exchange.closed_ns.is_some_and(|c| c < at);
         self.losses
             .iter()
-            .filter(|l| l.to_ns >= closed.journey.first_ns)
+            .filter(|l| l.to_ns >= journey.first_ns && !over_before(l.from_ns))
             .map(|l| l.count)
             .sum()
     }

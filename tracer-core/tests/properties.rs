@@ -6,11 +6,12 @@ use notation::{START_NS, Scenario};
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr};
 use tracer_core::event::{
-    Conntrack, Event, Fingerprint, Fragment, Icmp, Matched, NetnsId, Reasons, Tap, Tcp,
+    Conntrack, Event, Fingerprint, Fragment, Icmp, Matched, NetnsId, Reasons, Tap, Tcp, decode,
 };
 use tracer_core::journey::{Correlator, Settings};
 use tracer_core::packet::{Proto, Tuple};
-use tracer_core::report::Flow;
+use tracer_core::report::{DeliveryCode, End, Flow};
+use tracer_core::trace::Trace;
 
 /// Less than the reorder window, so that no event is late.
 const WINDOW_NS: u64 = 49_000_000;
@@ -238,6 +239,33 @@ proptest! {
     }
 }
 
+/// Flows that were told make room first, so that none is told before its time.
+#[test]
+fn what_was_told_makes_room_for_what_runs() {
+    let settings = Settings {
+        max_flows: 1500,
+        ..Settings::default()
+    };
+    let mut trace = Trace::new(settings, 0);
+    let inventory = tracer_core::synth::inventory();
+    let flows = 5000;
+    let mut told = Vec::new();
+    for raw in tracer_core::synth::events(flows) {
+        let event = decode(zerocopy::IntoBytes::as_bytes(&raw)).expect("an event");
+        told.extend(trace.advance(event.time_ns, &inventory));
+        assert!(!trace.push(event));
+    }
+    let end = tracer_core::synth::end_ns(flows) + 1_000_000_000;
+    told.extend(trace.finish(end, &inventory));
+    assert!(trace.stats().evicted > 0);
+    assert_eq!(told.len(), flows as usize);
+    for flow in told {
+        let whole = (flow.hops.len(), flow.packets.request, flow.packets.reply);
+        assert_eq!((whole, flow.end), ((3, 3, 3), End::Closed), "{flow:#?}");
+        assert_eq!(flow.delivery.code, DeliveryCode::Completed);
+    }
+}
+
 #[test]
 fn memory_is_bounded_and_every_flow_is_told() {
     let settings = Settings {
@@ -250,8 +278,7 @@ fn memory_is_bounded_and_every_flow_is_told() {
     let mut told = 0;
     let flows = 5000;
     for raw in tracer_core::synth::events(flows) {
-        let event =
-            tracer_core::event::decode(zerocopy::IntoBytes::as_bytes(&raw)).expect("an event");
+        let event = decode(zerocopy::IntoBytes::as_bytes(&raw)).expect("an event");
         let now = event.time_ns;
         if correlator.push(event) {
             told += correlator.advance(now, &inventory).len();

@@ -96,7 +96,7 @@ fn snat_other_port() -> Result<()> {
         "a1_snat_other_port",
         "10.100.0.5:27391",
         "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-         request src 10.12.3.4:43210 > 10.100.0.5:27391 at node, postrouting, netfilter, by conntrack
+         request src 10.12.3.4:43210 > 10.100.0.5:27391 at node, postrouting, netfilter, by conntrack, and back
          source-rewritten, on the wire 10.100.0.5, completed",
     )
 }

@@ -81,7 +81,7 @@ fn pod_deleted() -> Result<()> {
         )
     })?;
     let second = "tcp 10.12.4.4:43220 > 10.20.30.40:443 from pod pod2
-        request src 10.12.4.4:43220 > 10.100.0.5:43220 at node, postrouting, netfilter, by conntrack
+        request src 10.12.4.4:43220 > 10.100.0.5:43220 at node, postrouting, netfilter, by conntrack, and back
         source-rewritten, on the wire 10.100.0.5, completed";
     hold(
         &lab,
@@ -120,7 +120,7 @@ fn pod_born() -> Result<()> {
         answered("10.100.0.5:43210")?,
     )?;
     let claims = "tcp 10.12.7.4:43210 > 10.20.30.40:443 from pod late
-        request src 10.12.7.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
+        request src 10.12.7.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
         source-rewritten, on the wire 10.100.0.5, completed";
     hold(&lab, &report, "pod_born_during_the_trace", &[claims], &[])
 }
@@ -205,7 +205,7 @@ fn bridge(call: &str, name: &str) -> Result<()> {
         "1" => (
             "10.12.3.1:43211",
             "tcp 10.12.3.4:43211 > 10.12.3.5:443 from pod pod
-             request src 10.12.3.4:43211 > 10.12.3.1:43211 at node, postrouting, netfilter, by conntrack
+             request src 10.12.3.4:43211 > 10.12.3.1:43211 at node, postrouting, netfilter, by conntrack, and back
              source-rewritten, on the wire 10.12.3.1, completed",
         ),
         _ => (

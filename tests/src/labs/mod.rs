@@ -1,10 +1,12 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
 mod contract;
+mod covers;
 mod expectations;
 mod ground;
 mod hostile;
 mod job;
+mod leftovers;
 mod links;
 mod options;
 mod protocols;
@@ -12,6 +14,8 @@ mod reply;
 mod service;
 mod shapes;
 mod steps;
+
+pub use covers::covers;
 
 use anyhow::Result;
 
@@ -129,6 +133,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         expectations::CASES,
         hostile::CASES,
         job::CASES,
+        leftovers::CASES,
         links::CASES,
         options::CASES,
         protocols::CASES,

@@ -39,7 +39,7 @@ fn ipv6_masquerade() -> Result<()> {
         )
     })?;
     hold(&lab, &report, "ipv6_masquerade", &["tcp [fd12:3::4]:43210 > [fd50::20]:443 from pod pod
-                  request src [fd12:3::4]:43210 > [fd10:100::5]:43210 at node, postrouting, netfilter, by conntrack
+                  request src [fd12:3::4]:43210 > [fd10:100::5]:43210 at node, postrouting, netfilter, by conntrack, and back
                   source-rewritten, on the wire fd10:100::5, completed"], &[])
 }
 
@@ -78,7 +78,7 @@ fn udp_request(name: &str, payload: Vec<u8>) -> Result<Report> {
         )
     })?;
     hold(&lab, &report, name, &["udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
-                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
+                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
                   source-rewritten, on the wire 10.100.0.5, completed"], &[])?;
     Ok(report)
 }
@@ -115,7 +115,7 @@ fn icmp_masquerade() -> Result<()> {
             "icmp 10.100.0.5:1234 > 10.20.30.40:0 from node node
              source-preserved, on the wire 10.100.0.5, completed",
             "icmp 10.12.3.4:4321 > 10.20.30.40:0 from pod pod
-             request src 10.12.3.4:4321 > 10.100.0.5:4321 at node, postrouting, netfilter, by conntrack
+             request src 10.12.3.4:4321 > 10.100.0.5:4321 at node, postrouting, netfilter, by conntrack, and back
              source-rewritten, on the wire 10.100.0.5, completed",
         ], &[])
 }
@@ -251,6 +251,6 @@ fn sctp_masquerade() -> Result<()> {
         answered("10.100.0.5:43210")?,
     )?;
     hold(&lab, &report, "sctp_masquerade", &["sctp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
+                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
                   source-rewritten, on the wire 10.100.0.5, completed"], &[])
 }

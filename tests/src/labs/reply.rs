@@ -82,7 +82,7 @@ fn silent_peer() -> Result<()> {
         )
     })?;
     hold(&lab, &report, "b3_silent_peer", &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
+                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
                   source-rewritten, on the wire 10.100.0.5, handshake-only"], &[])
 }
 
@@ -103,7 +103,7 @@ fn closed_after_first_data() -> Result<()> {
         )
     })?;
     hold(&lab, &report, "b3_closed_after_first_data", &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
+                  request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
                   source-rewritten, on the wire 10.100.0.5, handshake-only"], &[(0, "peer-closed-early")])
 }
 

@@ -1,4 +1,6 @@
 //! Destinations that are translated: Services, published ports, and clients from outside.
+//!
+//! Without a look at the rules a Service's rewrites are the node's; `where` becomes `service` with the rule that did it.
 
 use anyhow::Result;
 
@@ -35,7 +37,7 @@ fn inbound_client() -> Result<()> {
         )
     })?;
     hold(&lab, &report, "inbound_client_to_pod", &["tcp 10.100.0.1:43210 > 10.100.0.5:8080 from external null
-                  request dst 10.100.0.5:8080 > 10.12.3.4:80 at node, prerouting, netfilter, by conntrack
+                  request dst 10.100.0.5:8080 > 10.12.3.4:80 at node, prerouting, netfilter, by conntrack, and back
                   source-preserved, on the wire 10.100.0.1, completed"], &[])
 }
 
@@ -83,8 +85,8 @@ fn service(dest: &str, name: &str) -> Result<()> {
         )
     })?;
     hold(&lab, &report, name, &["tcp 10.12.3.4:43210 > 10.96.0.10:80 from pod pod
-                  request dst 10.96.0.10:80 > 10.12.4.4:8080 at service, prerouting, netfilter, by conntrack
-                  request src 10.12.3.4:43210 > 10.12.4.1:43210 at service, postrouting, netfilter, by conntrack
+                  request dst 10.96.0.10:80 > 10.12.4.4:8080 at node, prerouting, netfilter, by conntrack, and back
+                  request src 10.12.3.4:43210 > 10.12.4.1:43210 at node, postrouting, netfilter, by conntrack, and back
                   source-rewritten, on the wire 10.12.4.1, completed"], &[])
 }
 
@@ -100,6 +102,6 @@ fn service_kept_source() -> Result<()> {
         )
     })?;
     hold(&lab, &report, "service_kept_source", &["tcp 10.12.3.4:43210 > 10.96.0.10:80 from pod pod
-                  request dst 10.96.0.10:80 > 10.12.4.4:8080 at service, prerouting, netfilter, by conntrack
+                  request dst 10.96.0.10:80 > 10.12.4.4:8080 at node, prerouting, netfilter, by conntrack, and back
                   source-preserved, on the wire 10.12.3.4, completed"], &[])
 }

@@ -12,13 +12,14 @@ use crate::trace::expect::difference;
 use crate::trace::{Expected, Names, Report, Srctrace};
 use crate::traffic::Outcome;
 
-/// How long a client waits where no answer is expected: long against any answer inside one machine, short for a test.
-pub(super) const A_MOMENT: Duration = Duration::from_millis(400);
+/// How long a client waits where no answer is expected: long enough for the request to be sent a second time, a second after
+/// the first, so that its silence counts.
+pub(super) const A_MOMENT: Duration = Duration::from_millis(1500);
 
 /// The claims of the request that most labs make, where the node masquerades it.
 pub(super) const MASQUERADED: &str = "
     tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-    request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
+    request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
     source-rewritten, on the wire 10.100.0.5, completed";
 
 /// The outcome in which the far side saw this address and port.

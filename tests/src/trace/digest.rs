@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-//! request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
+//! request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
 //! source-rewritten, on the wire 10.100.0.5, completed
 //! ```
 //! A `?` at the end of the last line means that the verdict is not complete.
@@ -15,7 +15,7 @@ use super::normal::Names;
 #[must_use]
 pub fn digest(flow: &Value, names: &Names) -> String {
     let mut lines = vec![headline(flow, names)];
-    lines.extend(list(&flow["rewrites"]).iter().map(rewrite));
+    lines.extend(rewrites(list(&flow["rewrites"])));
     lines.extend(
         list(&flow["drops"])
             .iter()
@@ -50,6 +50,30 @@ fn headline(flow: &Value, names: &Names) -> String {
         text(&origin["netns_name"]),
         count.unwrap_or_default()
     )
+}
+
+/// The same end of a flow, seen from the reply: an ICMP reply has the identifier on the other side, where 0 stands.
+fn mirrored(back: &Value, there: &Value) -> bool {
+    back["addr"] == there["addr"] && (back["port"] == there["port"] || back["port"] == 0)
+}
+
+/// A line for each rewrite; one that the replies undo says so instead of having a second line.
+fn rewrites(all: &[Value]) -> Vec<String> {
+    let undoes = |back: &Value, there: &Value| {
+        back["direction"] == "reply"
+            && there["direction"] == "request"
+            && mirrored(&back["from"], &there["to"])
+            && mirrored(&back["to"], &there["from"])
+    };
+    let mut lines = Vec::new();
+    for one in all {
+        if all.iter().any(|back| undoes(back, one)) {
+            lines.push(format!("{}, and back", rewrite(one)));
+        } else if !all.iter().any(|there| undoes(one, there)) {
+            lines.push(rewrite(one));
+        }
+    }
+    lines
 }
 
 fn rewrite(rewrite: &Value) -> String {

@@ -135,6 +135,20 @@ impl Bindings {
         }
     }
 
+    /// Makes the keys of one flow another's.
+    pub(super) fn rebind(&mut self, from: FlowRef, to: FlowRef, keys: &[Key]) {
+        for key in keys {
+            if let Some(bound) = self.map.get_mut(key) {
+                if bound.flow == from {
+                    bound.flow = to;
+                }
+                if bound.rival == Some(from) || bound.rival == Some(to) {
+                    bound.rival = None;
+                }
+            }
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.map.len()
     }

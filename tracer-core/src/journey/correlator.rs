@@ -1,20 +1,21 @@
 //! Events in, told journeys out.
 
 use super::bindings::{Bindings, Lookup};
+use super::notes::{Candidates, FragmentKey, SkbNote};
 use super::order::Reorder;
-use super::path::Place;
+use super::place::Place;
 use super::print::Mark;
 use super::recent::Recent;
-use super::resolve::{Candidates, Found, FragmentKey, SkbNote};
+use super::resolve::Found;
 use super::slab::{FlowRef, Slab};
 use super::tracked::{News, Tracked};
-use super::{Direction, Journey, Settings};
+use super::{Closed, Direction, Settings, Stats};
 use crate::event::{Counter, Event};
 use crate::inventory::Inventory;
 use crate::packet::Tuple;
 use crate::report::End;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// How long a packet's buffer is taken for the same packet, at most.
 const SKB_NS: u64 = 1_000_000_000;
@@ -23,35 +24,7 @@ const MARK_NS: u64 = 2_000_000_000;
 /// Most tuples that are bound to one flow (a few more where an entry adds its four).
 const MAX_KEYS: usize = 128;
 /// Most notes of each kind.
-const MAX_NOTES: usize = 1 << 17;
-
-/// A journey that is told, and why now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Closed {
-    /// What was sighted.
-    pub journey: Box<Journey>,
-    /// Why it is told.
-    pub end: End,
-}
-
-/// What the correlator holds, and what it had to give up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Flows sighted since the start.
-    pub seen: u64,
-    /// Flows followed now (told ones that are remembered included).
-    pub followed: usize,
-    /// Tuples bound now.
-    pub bound: usize,
-    /// Events held back for reordering now.
-    pub held: usize,
-    /// Flows told and forgotten early because the limit was reached.
-    pub evicted: u64,
-    /// Events that arrived later than the reorder window allows.
-    pub late: u64,
-    /// Events that belong to no flow.
-    pub stray: u64,
-}
+const MAX_NOTES: usize = 1 << 16;
 
 /// Joins sightings into flows.
 #[derive(Debug)]
@@ -64,6 +37,8 @@ pub struct Correlator {
     pub(super) marks: Recent<Mark, Candidates>,
     pub(super) fragments: Recent<FragmentKey, (FlowRef, Direction)>,
     pub(super) timers: BinaryHeap<Reverse<(u64, FlowRef)>>,
+    /// Flows in the order in which they were told.
+    pub(super) told: VecDeque<FlowRef>,
     /// Everything up to this time has been processed.
     clock_ns: u64,
     pub(super) stats: Stats,
@@ -82,6 +57,7 @@ impl Correlator {
             marks: Recent::new(MARK_NS, MAX_NOTES),
             fragments: Recent::new(SKB_NS, MAX_NOTES),
             timers: BinaryHeap::new(),
+            told: VecDeque::new(),
             clock_ns: 0,
             stats: Stats::default(),
         }
@@ -184,6 +160,10 @@ impl Correlator {
             // A tuple that was found without its zone is not bound in it.
             Found::Bound(at, dir) => self.join(event, place, at, dir, zone(event) == 0),
             Found::Error(at, about) => self.refuse(event, place, at, about),
+            Found::Joins { whole, part, dir } => {
+                self.merge(whole, part);
+                self.join(event, place, whole, dir, false);
+            }
             Found::Rivals(flows) => {
                 self.stats.stray += 1;
                 self.doubt(&flows);

@@ -32,6 +32,13 @@ impl Counter {
         grew
     }
 
+    /// The same tap's counters, seen by two parts of a flow.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.raise(other.packets, other.bytes);
+        self.packets_before = self.packets_before.min(other.packets_before);
+        self.bytes_before = self.bytes_before.min(other.bytes_before);
+    }
+
     pub(super) fn packets(&self) -> u64 {
         self.packets.saturating_sub(self.packets_before)
     }

@@ -99,6 +99,27 @@ impl Exchange {
         self.reply_arrived |= self.reply_data_seq.is_some_and(|seq| covers(ack, seq));
     }
 
+    /// Takes in what was known of another part of the same exchange.
+    pub(super) fn absorb(&mut self, other: &Self) {
+        let first = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        let reset = self.reset.into_iter().chain(other.reset);
+        *self = Self {
+            syn: self.syn.or(other.syn),
+            syn_ack: self.syn_ack.or(other.syn_ack),
+            opened: self.opened || other.opened,
+            reply_ns: first(self.reply_ns, other.reply_ns),
+            data_ns: [0, 1].map(|i| first(self.data_ns[i], other.data_ns[i])),
+            fin: [0, 1].map(|i| self.fin[i] || other.fin[i]),
+            reset: reset.min_by_key(|(_, at)| *at),
+            closed_ns: first(self.closed_ns, other.closed_ns),
+            syn_again_ns: self.syn_again_ns.max(other.syn_again_ns),
+            data_again_ns: self.data_again_ns.max(other.data_again_ns),
+            handshake_arrived: self.handshake_arrived || other.handshake_arrived,
+            reply_arrived: self.reply_arrived || other.reply_arrived,
+            reply_data_seq: self.reply_data_seq.or(other.reply_data_seq),
+        };
+    }
+
     /// Whether a TCP opener has been sent and not a word has come back.
     #[must_use]
     pub fn awaits_answer(&self) -> bool {

@@ -9,15 +9,19 @@
 //! 4. the other end of a veth pair, where the fingerprint is the same (XDP makes a new buffer);
 //! 5. the initial sequence number or datagram fingerprint, near a place that the flow has met.
 //!
-//! Where two flows fit, neither is chosen: both are marked as ambiguous. A namespace joins a flow
+//! Where two flows fit, neither is chosen: both are marked as ambiguous (unless the packet shows
+//! them to be two beginnings of one flow). A namespace joins a flow
 //! only through 2, 4 or 5, so unconnected labs with equal addresses stay apart.
 
 mod bindings;
 mod correlator;
 mod counter;
 mod exchange;
+mod merge;
+mod notes;
 mod order;
 mod path;
+mod place;
 mod print;
 mod recent;
 mod resolve;
@@ -25,12 +29,14 @@ mod slab;
 mod timers;
 mod tracked;
 
-pub use correlator::{Closed, Correlator, Stats};
+pub use correlator::Correlator;
 pub use exchange::Exchange;
-pub use path::{Hop, Place, Way};
+pub use path::{Hop, Way};
+pub use place::Place;
 
 use crate::event::{Conntrack, NetnsId, Process};
 use crate::packet::Tuple;
+use crate::report::End;
 use std::net::IpAddr;
 
 /// From the origin or toward it.
@@ -150,4 +156,32 @@ impl Journey {
             Direction::Reply => &mut self.reply,
         }
     }
+}
+
+/// A journey that is told, and why now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// What was sighted.
+    pub journey: Box<Journey>,
+    /// Why it is told.
+    pub end: End,
+}
+
+/// What the correlator holds, and what it had to give up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Flows sighted since the start.
+    pub seen: u64,
+    /// Flows followed now (told ones that are remembered included).
+    pub followed: usize,
+    /// Tuples bound now.
+    pub bound: usize,
+    /// Events held back for reordering now.
+    pub held: usize,
+    /// Flows told and forgotten early because the limit was reached.
+    pub evicted: u64,
+    /// Events that arrived later than the reorder window allows.
+    pub late: u64,
+    /// Events that belong to no flow.
+    pub stray: u64,
 }

@@ -1,32 +1,10 @@
 //! The way of a flow's first packet in one direction: the places at which it was sighted.
 
 use super::counter::Counter;
+use super::place::Place;
 use super::print;
 use crate::event::{Conntrack, Dir, Event, Fingerprint, NetnsId, Tap, Tcp};
 use crate::packet::Tuple;
-
-/// One side of one device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
-    /// The device's namespace; 0 where it was not readable.
-    pub netns: NetnsId,
-    /// The device.
-    pub ifindex: u32,
-    /// Into the namespace or out of it.
-    pub dir: Dir,
-}
-
-impl Place {
-    /// Where an event was sighted.
-    #[must_use]
-    pub fn of(event: &Event) -> Self {
-        Self {
-            netns: event.netns.unwrap_or(NetnsId(0)),
-            ifindex: event.ifindex,
-            dir: event.tap.dir(),
-        }
-    }
-}
 
 /// A sighting of the first packet. Both taps of a device's side are one hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +122,17 @@ impl Hop {
         self.fragments.raise(event.packets, event.bytes);
     }
 
+    /// Takes in what another part of the flow knows of this place.
+    fn merge(&mut self, other: &Self) {
+        self.local |= other.local;
+        self.conntrack = self.conntrack.or(other.conntrack);
+        self.counted.merge(&other.counted);
+        self.fragments.merge(&other.fragments);
+        for (own, new) in self.taps.iter_mut().zip(other.taps) {
+            *own = own.or(new);
+        }
+    }
+
     /// Whether an event shows the hop's packet once more and not a retransmission.
     fn is_copy(&self, event: &Event) -> bool {
         event.time_ns <= self.time_ns.saturating_add(COPY_NS)
@@ -240,7 +229,7 @@ impl Way {
         let (position, filled) = match self.hops.last() {
             None => (0, false),
             Some(last) if print::same(&last.print, &event.print) => (self.hops.len(), false),
-            Some(_) if self.may_fill(event) => (self.position(event, place), true),
+            Some(_) if self.may_fill(event) => (self.position(event.print.ttl, place), true),
             Some(_) => return Sighted::Elsewhere,
         };
         if self.hops.len() >= MAX_HOPS {
@@ -249,6 +238,27 @@ impl Way {
         self.hops
             .insert(position, Hop::new(event, place, reused, filled));
         Sighted::NewPlace
+    }
+
+    /// Whether the way entered (or left) the namespace of a place by another device.
+    pub(super) fn crosses(&self, place: Place) -> bool {
+        self.hops.iter().any(|h| {
+            let there = h.place;
+            there != place && (there.netns, there.dir) == (place.netns, place.dir)
+        })
+    }
+
+    /// Takes in the hops of another part of the same way.
+    pub(super) fn absorb(&mut self, part: Self) {
+        self.forked |= part.forked;
+        for mut hop in part.hops {
+            if let Some(known) = self.at_mut(hop.place) {
+                known.merge(&hop);
+            } else if self.hops.len() < MAX_HOPS {
+                hop.filled = true;
+                self.hops.insert(self.position(hop.ttl, hop.place), hop);
+            }
+        }
     }
 
     /// Taps arm within microseconds of each other, and a flow that runs already may show one packet
@@ -262,9 +272,9 @@ impl Way {
 
     /// Where a later packet's place belongs: routers lower the TTL, and between two of them a
     /// packet leaves one before it enters the next.
-    fn position(&self, event: &Event, place: Place) -> usize {
+    fn position(&self, ttl: u8, place: Place) -> usize {
         let stage = |ttl: u8, dir: Dir| (u8::MAX - ttl, u8::from(dir == Dir::Ingress));
-        let new = stage(event.print.ttl, place.dir);
+        let new = stage(ttl, place.dir);
         self.hops
             .iter()
             .position(|h| stage(h.ttl, h.place.dir) > new)

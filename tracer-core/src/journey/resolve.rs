@@ -3,13 +3,13 @@
 use super::Direction;
 use super::bindings::Lookup;
 use super::correlator::{Correlator, zone};
-use super::path::Place;
+use super::notes::{SkbNote, continues, fragment_key};
+use super::place::Place;
 use super::print::{self, Mark};
 use super::slab::FlowRef;
-use crate::event::{Dir, Event, Fingerprint, Fragment, Matched, NetnsId, Tap};
+use crate::event::{Dir, Event, Fragment, Matched};
 use crate::inventory::Inventory;
 use crate::packet::Proto;
-use std::net::IpAddr;
 
 /// What was resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,12 @@ pub(super) enum Found {
     Bound(FlowRef, Direction),
     /// An ICMP error about a packet of a flow; its direction, where the quote told it.
     Error(FlowRef, Option<Direction>),
+    /// A packet that shows two flows to be parts of one.
+    Joins {
+        whole: FlowRef,
+        part: FlowRef,
+        dir: Direction,
+    },
     /// One of two flows, and it cannot be told which.
     Rivals([FlowRef; 2]),
     /// The first packet of a flow; `doubted` fit as well.
@@ -29,35 +35,6 @@ pub(super) enum Found {
     },
     /// None of ours.
     Nothing,
-}
-
-/// What is remembered of a buffer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SkbNote {
-    flow: FlowRef,
-    /// `None` for an ICMP error about the flow.
-    dir: Option<Direction>,
-    place: Place,
-    tap: Tap,
-    print: Fingerprint,
-}
-
-/// Flows that had a packet with this mark: two are enough to know that it is ambiguous.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Candidates([Option<(FlowRef, Direction)>; 2]);
-
-/// What the fragments of one datagram have in common.
-pub(super) type FragmentKey = (NetnsId, IpAddr, IpAddr, Proto, u32);
-
-fn fragment_key(event: &Event, place: Place) -> Option<FragmentKey> {
-    let t = event.tuple;
-    (event.print.fragment != Fragment::Whole).then_some((
-        place.netns,
-        t.src,
-        t.dst,
-        t.proto,
-        event.print.ip_id?,
-    ))
 }
 
 impl Correlator {
@@ -91,8 +68,15 @@ impl Correlator {
         match (by_tuple, by_skb) {
             (Lookup::One(at, dir), None) if self.fits(at, event, dir) => Found::Bound(at, dir),
             (Lookup::One(at, dir), Some((other, _))) if at == other => Found::Bound(at, dir),
-            (Lookup::One(at, dir), Some((other, _))) => {
+            (Lookup::One(at, dir), Some((other, other_dir))) => {
                 if self.fits(at, event, dir) {
+                    if dir == other_dir && self.are_parts(at, other, dir, place) {
+                        return Found::Joins {
+                            whole: at,
+                            part: other,
+                            dir,
+                        };
+                    }
                     Found::Rivals([at, other])
                 } else {
                     // The tuple's earlier flow; this is its next one.
@@ -229,42 +213,6 @@ impl Correlator {
             _ => Some(by_filter),
         }
     }
-
-    /// Notes by what this packet can be recognised at its next point.
-    pub(super) fn remember(
-        &mut self,
-        event: &Event,
-        place: Place,
-        at: FlowRef,
-        dir: Option<Direction>,
-    ) {
-        let now = event.time_ns;
-        let note = SkbNote {
-            flow: at,
-            dir,
-            place,
-            tap: event.tap,
-            print: event.print,
-        };
-        self.skbs.note(now, event.skb, note);
-        let Some(dir) = dir else {
-            return;
-        };
-        if let Some(key) = fragment_key(event, place) {
-            self.fragments.note(now, key, (at, dir));
-        }
-        if let Some(mark) = Mark::of(event) {
-            let noted = self.marks.get(now, &mark).copied();
-            let flows = match noted {
-                Some(Candidates([Some(first), second])) if first.0 != at => {
-                    [Some(first), second.or(Some((at, dir)))]
-                }
-                Some(Candidates([first @ Some(_), second])) => [first, second],
-                _ => [Some((at, dir)), None],
-            };
-            self.marks.note(now, mark, Candidates(flows));
-        }
-    }
 }
 
 /// An echo tells its direction itself; on loopback its tuple is the same both ways.
@@ -275,28 +223,5 @@ fn echo_direction(event: &Event) -> Option<Direction> {
         Some(Direction::Request)
     } else {
         icmp.is_echo_reply(v6).then_some(Direction::Reply)
-    }
-}
-
-/// Whether a buffer can have got from where it was noted to here, as the same packet. Buffers are
-/// reused at once, and small datagrams look alike: those must have taken a step that exists.
-fn continues(note: &SkbNote, event: &Event, place: Place, inventory: &Inventory) -> bool {
-    if note.place == place && note.tap == event.tap {
-        return false;
-    }
-    let same_netns = note.place.netns == place.netns;
-    if place.dir == Dir::Egress && event.local && (!same_netns || note.place.dir == Dir::Ingress) {
-        return false;
-    }
-    if print::is_strong(&event.print) {
-        return true;
-    }
-    match (place.dir, inventory.peer(place.netns, place.ifindex)) {
-        (Dir::Egress, _) => same_netns,
-        (Dir::Ingress, Some(peer)) => {
-            let from = note.place;
-            same_netns || (from.dir == Dir::Egress && peer == (from.netns, from.ifindex))
-        }
-        (Dir::Ingress, None) => same_netns || note.place.dir == Dir::Egress,
     }
 }

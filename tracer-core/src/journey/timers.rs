@@ -1,7 +1,8 @@
 //! When flows are told, and when they are forgotten. Timers follow the events' times, not a clock,
 //! so a report does not depend on when events were read.
 
-use super::correlator::{Closed, Correlator};
+use super::Closed;
+use super::correlator::Correlator;
 use super::slab::FlowRef;
 use crate::report::End;
 use std::cmp::Reverse;
@@ -53,6 +54,7 @@ impl Correlator {
             Some(_) => End::Closed,
             None => end.unwrap_or(End::Timeout),
         };
+        self.note_told(at);
         told.push(Closed { journey, end });
     }
 
@@ -62,17 +64,39 @@ impl Correlator {
         }
     }
 
-    /// Gives up the flow that would have been told or forgotten next.
+    /// Gives up the flow that was told first: it is only remembered. Where none was told, the one
+    /// that would be told next.
     pub(super) fn make_room(&mut self, told: &mut Vec<Closed>) {
         while self.flows.len() >= self.settings.max_flows.max(1) {
+            if let Some(at) = self.oldest_told() {
+                self.stats.evicted += 1;
+                self.forget(at);
+                continue;
+            }
             let Some(Reverse((time, at))) = self.timers.pop() else {
                 return;
             };
             if self.flows.get(at).is_some_and(|f| f.timer_ns == time) {
                 self.stats.evicted += 1;
-                self.tell(at, None, told);
+                // It was not waited for to its end: what is missing proves nothing.
+                self.tell(at, Some(End::TraceEnded), told);
                 self.forget(at);
             }
+        }
+    }
+
+    fn oldest_told(&mut self) -> Option<FlowRef> {
+        let flows = &self.flows;
+        let remembered = |at: &FlowRef| flows.get(*at).is_some();
+        std::iter::from_fn(|| self.told.pop_front()).find(remembered)
+    }
+
+    /// Keeps the order in which flows were told, without those that are forgotten.
+    fn note_told(&mut self, at: FlowRef) {
+        self.told.push_back(at);
+        if self.told.len() > self.settings.max_flows.saturating_mul(2) {
+            let flows = &self.flows;
+            self.told.retain(|at| flows.get(*at).is_some());
         }
     }
 }

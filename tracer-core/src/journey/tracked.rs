@@ -2,9 +2,10 @@
 //! from looking like a new flow.
 
 use super::bindings::Key;
-use super::path::{Place, Sighted};
+use super::path::Sighted;
+use super::place::Place;
 use super::{Direction, Exchange, IcmpAnswer, Journey, Settings, Way};
-use crate::event::{Conntrack, Event, Fragment};
+use crate::event::{Conntrack, Event, Fragment, NetnsId};
 use crate::packet::{Proto, Tuple};
 
 /// Most conntrack entries that are remembered of one flow.
@@ -108,7 +109,7 @@ impl Tracked {
             tuple: sighted != Sighted::Again,
             conntrack: event
                 .conntrack
-                .is_some_and(|ct| remember(journey, place, ct)),
+                .is_some_and(|ct| remember(journey, place.netns, ct)),
         }
     }
 
@@ -183,11 +184,12 @@ fn has_history(event: &Event) -> bool {
     })
 }
 
-fn remember(journey: &mut Journey, place: Place, ct: Conntrack) -> bool {
+/// Remembers an entry; gives whether it is new.
+pub(super) fn remember(journey: &mut Journey, netns: NetnsId, ct: Conntrack) -> bool {
     let entries = &mut journey.conntracks;
     let known = entries
         .iter_mut()
-        .find(|(ns, old)| *ns == place.netns && old.orig == ct.orig && old.reply == ct.reply);
+        .find(|(ns, old)| *ns == netns && old.orig == ct.orig && old.reply == ct.reply);
     if let Some((_, old)) = known {
         old.status |= ct.status;
         old.zone = old.zone.or(ct.zone);
@@ -195,7 +197,7 @@ fn remember(journey: &mut Journey, place: Place, ct: Conntrack) -> bool {
     }
     let room = entries.len() < MAX_CONNTRACKS;
     if room {
-        entries.push((place.netns, ct));
+        entries.push((netns, ct));
     }
     room
 }

@@ -48,7 +48,7 @@ pub enum End {
     Closed,
     /// Nothing new came for a while.
     Timeout,
-    /// The trace ended first.
+    /// The trace ended first (or the flow had to make room for others).
     TraceEnded,
 }
 

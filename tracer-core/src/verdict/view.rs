@@ -5,7 +5,6 @@ use crate::inventory::Inventory;
 use crate::journey::{Hop, Journey};
 use crate::report::{self, ConntrackView, ProtoTuple};
 use std::hash::{Hash, Hasher};
-use std::time::{Duration, SystemTime};
 
 pub(super) fn hops(journey: &Journey, inventory: &Inventory) -> Vec<report::Hop> {
     let hops = journey.request.hops();
@@ -109,11 +108,27 @@ fn conntrack(ct: &Conntrack) -> ConntrackView {
 /// RFC 3339, UTC, milliseconds.
 pub(super) fn time(monotonic_ns: u64, realtime_offset_ns: i64) -> String {
     let unix_ns = i128::from(monotonic_ns) + i128::from(realtime_offset_ns);
-    // Beyond the year 9999 RFC 3339 ends.
-    let unix_ns = unix_ns.clamp(0, 253_402_300_799_000_000_000);
-    let unix_ns = u64::try_from(unix_ns / 1_000_000).unwrap_or(0);
-    humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + Duration::from_millis(unix_ns))
-        .to_string()
+    // Up to the year 9999, where RFC 3339 ends.
+    let millis = i64::try_from(unix_ns / 1_000_000).unwrap_or(0);
+    let millis = millis.clamp(0, 253_402_300_799_999);
+    let (day, rest) = (millis / 86_400_000, millis % 86_400_000);
+    let (year, month, day) = date(day);
+    let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
+    let (second, milli) = (rest / 1000 % 60, rest % 1000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+}
+
+/// Year, month and day of a number of days since 1970-01-01. Years are counted from March, so that
+/// a leap day is the last of its year; an era is 400 of them.
+fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let january = i64::from(month >= 10);
+    (era * 400 + year + january, month + 3 - 12 * january, day)
 }
 
 /// The flow's name: the same in every run over the same events.
@@ -139,5 +154,31 @@ impl Hasher for Fnv {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let day = |days: i64| time(0, days * 86_400 * 1_000_000_000);
+        assert_eq!(day(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(day(11_016), "2000-02-29T00:00:00.000Z");
+        assert_eq!(day(11_017), "2000-03-01T00:00:00.000Z");
+        assert_eq!(day(19_722), "2023-12-31T00:00:00.000Z");
+        assert_eq!(day(47_540), "2100-02-28T00:00:00.000Z");
+        assert_eq!(day(47_541), "2100-03-01T00:00:00.000Z");
+        assert_eq!(
+            time(62_003_000_000, 1_796_125_140_000_000_000),
+            "2026-12-01T11:40:02.003Z"
+        );
+    }
+
+    #[test]
+    fn no_time_is_out_of_range() {
+        assert_eq!(time(0, i64::MIN), "1970-01-01T00:00:00.000Z");
+        assert_eq!(time(u64::MAX, i64::MAX), "2846-10-30T23:21:50.564Z");
     }
 }

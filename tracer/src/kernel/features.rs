@@ -64,7 +64,7 @@ static PROBES: &[Probe] = &[
         what: "tcx",
         effect: "traffic-control programs that vanish with srctrace; without it payload, VLAN \
                  tags and other programs' rewrites are not seen, unless --tap clsact is given",
-        ask: |_| tcx(),
+        ask: |_| tcx().map(|()| "the kernel answers for it".to_owned()),
     },
     Probe {
         what: "traffic-control programs",
@@ -188,11 +188,14 @@ fn program(name: &str, kind: ProgramType) -> Result<String, String> {
     }
 }
 
-/// Asks which programs are attached to the loopback device: a kernel without tcx does not know
-/// the question, and asking attaches nothing.
-fn tcx() -> Result<String, String> {
+/// Whether this kernel has tcx links; why not. Asks which programs are attached to the loopback
+/// device: a kernel without tcx does not know the question, and asking attaches nothing.
+///
+/// # Errors
+/// Why there are none, in words.
+pub fn tcx() -> Result<(), String> {
     match SchedClassifier::query_tcx("lo", TcAttachType::Ingress) {
-        Ok(_) => Ok("the kernel answers for it".to_owned()),
+        Ok(_) => Ok(()),
         Err(error) if is_kind(&error, ErrorKind::InvalidInput) => {
             Err("this kernel has no tcx (6.6 and later may have it)".to_owned())
         }

@@ -1,6 +1,6 @@
 //! Loading the embedded object.
 
-use super::{Filter, KernelError, Ring, TcMode, taps};
+use super::{Filter, KernelError, Ring, taps};
 use aya::maps::lpm_trie::Key;
 use aya::maps::{HashMap, LpmTrie};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
@@ -43,7 +43,6 @@ impl Sizes {
 /// The loaded kernel half. Everything it attached goes when it is dropped, or with the process.
 pub struct Programs {
     pub(super) ebpf: Ebpf,
-    pub(super) tc_mode: TcMode,
     pub(super) attached: taps::Attached,
 }
 
@@ -72,7 +71,6 @@ impl Programs {
         let ring = Ring::take(&mut ebpf)?;
         let mut programs = Self {
             ebpf,
-            tc_mode: TcMode::Tcx,
             attached: taps::Attached::default(),
         };
         programs.load_tracepoints()?;

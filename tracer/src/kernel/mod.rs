@@ -19,4 +19,4 @@ pub use maps::Counters;
 pub use offsets::{KernelTypes, OffsetsError, read as read_types};
 pub use ring::Ring;
 pub use sockets::socket_rewriters;
-pub use taps::{Attached, Side, TcMode};
+pub use taps::{Attached, Side};

@@ -2,8 +2,10 @@
 
 use super::{KernelError, Programs};
 use aya::Ebpf;
-use aya::programs::tc::{NlOptions, TcAttachOptions, qdisc_add_clsact};
+use aya::programs::tc::TcAttachOptions;
 use aya::programs::{LinkOrder, ProgramError, RawTracePoint, SchedClassifier, TcAttachType};
+use std::os::fd::{AsFd, BorrowedFd};
+use tracer_core::event::Dir;
 
 /// A raw tracepoint of the tap table.
 struct Tracepoint {
@@ -37,15 +39,6 @@ const TRACEPOINTS: [Tracepoint; 3] = [
     },
 ];
 
-/// How traffic-control programs are attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TcMode {
-    /// tcx links, Linux 6.6 and later: they go with the process.
-    Tcx,
-    /// A clsact qdisc and a cls_bpf filter: they outlive a killed process.
-    Clsact,
-}
-
 /// A side of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -60,6 +53,15 @@ impl Side {
         match self {
             Self::Ingress => "srctrace_ingress",
             Self::Egress => "srctrace_egress",
+        }
+    }
+
+    /// The direction that a packet takes there.
+    #[must_use]
+    pub fn dir(self) -> Dir {
+        match self {
+            Self::Ingress => Dir::Ingress,
+            Self::Egress => Dir::Egress,
         }
     }
 
@@ -131,8 +133,7 @@ impl Programs {
     ///
     /// # Errors
     /// When the kernel refuses them.
-    pub fn load_tc(&mut self, mode: TcMode) -> Result<(), KernelError> {
-        self.tc_mode = mode;
+    pub fn load_tc(&mut self) -> Result<(), KernelError> {
         for side in [Side::Ingress, Side::Egress] {
             let program = side.program();
             let loaded = classifier(&mut self.ebpf, program)?.load();
@@ -144,28 +145,38 @@ impl Programs {
         Ok(())
     }
 
-    /// Attaches our program to one side of a device of the calling thread's namespace, first in
-    /// order.
+    /// Attaches our program to one side of a device of the calling thread's namespace by a tcx
+    /// link, first in order. It goes with the process.
     ///
     /// # Errors
     /// When the device is gone or the kernel refuses.
-    pub fn attach_tc(&mut self, device: &str, side: Side) -> Result<(), KernelError> {
-        let options = match self.tc_mode {
-            TcMode::Tcx => TcAttachOptions::TcxOrder(LinkOrder::first()),
-            TcMode::Clsact => TcAttachOptions::Netlink(NlOptions::default()),
-        };
-        if self.tc_mode == TcMode::Clsact {
-            // It may be there already: then the filter is added to it.
-            let _ = qdisc_add_clsact(device);
-        }
+    pub fn attach_tcx(&mut self, device: &str, side: Side) -> Result<(), KernelError> {
+        let first = TcAttachOptions::TcxOrder(LinkOrder::first());
         classifier(&mut self.ebpf, side.program())?
-            .attach_with_options(device, side.attach_type(), options)
+            .attach_with_options(device, side.attach_type(), first)
             .map_err(|source| attach_error(&format!("device {device}"), source))?;
-        match self.tc_mode {
-            TcMode::Tcx => self.attached.tcx += 1,
-            TcMode::Clsact => self.attached.clsact += 1,
-        }
+        self.attached.tcx += 1;
         Ok(())
+    }
+
+    /// The loaded program of a side, for a filter that is added elsewhere.
+    ///
+    /// # Errors
+    /// When it is not loaded.
+    pub fn tc_program(&mut self, side: Side) -> Result<BorrowedFd<'_>, KernelError> {
+        let program = side.program();
+        let loaded = classifier(&mut self.ebpf, program)?.fd();
+        loaded
+            .map(AsFd::as_fd)
+            .map_err(|source| KernelError::Program {
+                program,
+                source: Box::new(source),
+            })
+    }
+
+    /// One of our programs was added as a clsact filter.
+    pub fn count_clsact(&mut self) {
+        self.attached.clsact += 1;
     }
 }
 

@@ -3,9 +3,11 @@
 mod clock;
 mod doctor;
 mod failure;
+mod leftovers;
 mod live;
 mod plan;
 mod probe;
+mod signals;
 mod silence;
 mod taps;
 mod tell;
@@ -20,6 +22,10 @@ use tracer_core::expect::ExitStatus;
 
 /// Runs a command line; errors are told on stderr, in one line.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitStatus {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if let Some(status) = leftovers::serve(&args) {
+        return status;
+    }
     let done = cli::parse(args)
         .map_err(Failure::from)
         .and_then(|command| execute(&command));
@@ -38,7 +44,7 @@ fn execute(command: &Command) -> Result<ExitStatus, Failure> {
     match command {
         Command::Trace(options) => trace::trace(options),
         Command::Doctor(output) => doctor::doctor(*output),
-        Command::Cleanup => taps::cleanup(),
+        Command::Cleanup => leftovers::cleanup(),
         Command::Schema => print(&render::schema()),
         Command::Completions(shell) => print(&cli::completions(*shell)),
         Command::Man => print(&cli::man()),

@@ -2,13 +2,13 @@
 //! costs the kernel 10 to 20 ms.
 
 use super::failure::Failure;
+use super::leftovers::Clsact;
 use crate::cli::TapMode;
-use crate::kernel::{Attached, Programs, Side, TcMode};
+use crate::kernel::{Attached, Programs, Side, features};
 use crate::system::netns::{Netns, visit};
 use crate::system::{Delta, SystemError};
 use std::collections::{BTreeSet, VecDeque};
 use tracer_core::event::{Event, NetnsId, Tap};
-use tracer_core::expect::ExitStatus;
 use tracer_core::inventory::{Inventory, Link, Role};
 use tracer_core::report::{ObservedBy, Unavailable};
 use tracer_core::trace::Wanted;
@@ -16,9 +16,27 @@ use tracer_core::trace::Wanted;
 /// At most so many devices get a tc tap: what they add is worth little beyond.
 const MOST: usize = 64;
 
+/// How traffic-control programs are attached.
+enum Mode {
+    /// tcx links, Linux 6.6 and later: they go with the process.
+    Tcx,
+    /// A clsact qdisc and a cls_bpf filter: they outlive a killed process, so a watcher removes
+    /// them.
+    Clsact(Clsact),
+}
+
+impl Mode {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Tcx => "tcx",
+            Self::Clsact(_) => "clsact",
+        }
+    }
+}
+
 /// The tc taps of a trace.
 pub(super) struct Taps {
-    mode: Option<TcMode>,
+    mode: Option<Mode>,
     /// Devices of the node, by index, that are waiting.
     queue: VecDeque<(u32, Side)>,
     asked: BTreeSet<(u32, bool)>,
@@ -35,23 +53,16 @@ impl Taps {
         unavailable: Vec<Unavailable>,
     ) -> Result<Self, Failure> {
         let mut taps = Self {
-            mode: match mode {
-                TapMode::Auto | TapMode::Tcx => Some(TcMode::Tcx),
-                TapMode::Clsact => Some(TcMode::Clsact),
-                TapMode::Tracepoint => None,
-            },
+            mode: None,
             queue: VecDeque::new(),
             asked: BTreeSet::new(),
             looked_for_uplinks: false,
             unavailable,
         };
-        if let Some(tc) = taps.mode
-            && let Err(error) = programs.load_tc(tc)
-        {
-            if mode != TapMode::Auto {
-                return Err(error.into());
-            }
-            taps.give_up(&error.to_string());
+        match start(mode, programs) {
+            Ok(started) => taps.mode = started,
+            Err(failure) if mode != TapMode::Auto => return Err(failure),
+            Err(failure) => taps.lacks("tcx", failure.line().unwrap_or_default()),
         }
         for (_, index) in &wanted.devices {
             taps.ask(*index, Side::Ingress);
@@ -97,19 +108,23 @@ impl Taps {
         let Some((index, side)) = self.queue.pop_front() else {
             return;
         };
+        let Some(mode) = &mut self.mode else { return };
         let Some(link) = inventory.link(node.id, index).filter(|link| !link.loopback) else {
             return;
         };
         let name = link.name.clone();
-        let attached = visit(node, || {
-            programs
-                .attach_tc(&name, side)
-                .map_err(|error| SystemError::Unknown {
-                    kind: "tap",
-                    given: name.clone(),
-                    why: error.to_string(),
-                })
-        });
+        let attached = match mode {
+            Mode::Clsact(clsact) => clsact.add(programs, node, (index, &name), side),
+            Mode::Tcx => visit(node, || {
+                programs
+                    .attach_tcx(&name, side)
+                    .map_err(|error| SystemError::Unknown {
+                        kind: "tap",
+                        given: name.clone(),
+                        why: error.to_string(),
+                    })
+            }),
+        };
         if let Err(error) = attached
             && programs.attached().tcx + programs.attached().clsact == 0
         {
@@ -118,13 +133,13 @@ impl Taps {
     }
 
     fn give_up(&mut self, why: &str) {
-        let what = if self.mode == Some(TcMode::Clsact) {
-            "clsact"
-        } else {
-            "tcx"
-        };
-        self.mode = None;
         self.queue.clear();
+        if let Some(mode) = self.mode.take() {
+            self.lacks(mode.name(), why);
+        }
+    }
+
+    fn lacks(&mut self, what: &str, why: &str) {
         self.unavailable.push(Unavailable {
             what: what.to_owned(),
             why: why.to_owned(),
@@ -154,6 +169,24 @@ impl Taps {
     }
 }
 
+/// Gets a way of attaching ready.
+fn start(mode: TapMode, programs: &mut Programs) -> Result<Option<Mode>, Failure> {
+    let mode = match mode {
+        TapMode::Tracepoint => return Ok(None),
+        TapMode::Clsact => Mode::Clsact(Clsact::start()?),
+        TapMode::Auto => tcx().map_err(Failure::CannotTrace)?,
+        TapMode::Tcx => tcx().map_err(|why| {
+            Failure::CannotTrace(format!("--tap tcx: {why}; --tap clsact does without"))
+        })?,
+    };
+    programs.load_tc()?;
+    Ok(Some(mode))
+}
+
+fn tcx() -> Result<Mode, String> {
+    features::tcx().map(|()| Mode::Tcx)
+}
+
 /// Devices by which packets leave the node: out devices of its routes that lead to no pod.
 fn uplinks(inventory: &Inventory, node: NetnsId) -> Vec<u32> {
     let Some(ns) = inventory.namespaces.get(&node) else {
@@ -170,11 +203,4 @@ fn uplinks(inventory: &Inventory, node: NetnsId) -> Vec<u32> {
             .is_some_and(|link| link.up && !link.loopback && !leads_to_pod(link))
     };
     through.into_iter().filter(usable).collect()
-}
-
-/// `srctrace cleanup`.
-pub(super) fn cleanup() -> Result<ExitStatus, Failure> {
-    Err(Failure::CannotTrace(
-        "cleanup is not part of this build".to_owned(),
-    ))
 }

@@ -6,6 +6,7 @@
 
 mod error;
 pub mod host;
+mod lifetime;
 mod netlink;
 pub mod netns;
 pub mod pods;
@@ -13,12 +14,14 @@ pub mod probe;
 mod roots;
 pub mod route;
 mod survey;
+pub mod tc;
 mod watch;
 
 #[cfg(test)]
 mod testing;
 
 pub use error::SystemError;
+pub use lifetime::{Lifetime, in_container, own_program};
 pub use roots::Roots;
 pub use survey::{Delta, Scope, Survey};
 pub use watch::{Changed, Watch};

@@ -2,7 +2,8 @@
 
 use super::SystemError;
 use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -11,6 +12,9 @@ use std::ops::ControlFlow;
 
 /// More than the kernel puts into one answer (32 KiB).
 const BUFFER: usize = 64 << 10;
+
+/// Size of a message's header, bytes.
+const HEADER: usize = 16;
 
 /// A blocking rtnetlink socket in the namespace of the thread that opens it. Close it soon.
 pub(super) struct Rtnetlink {
@@ -64,6 +68,39 @@ impl Rtnetlink {
         };
         while !self.receive(&mut take)? {}
         Ok(answer)
+    }
+
+    /// Sends one message that is built elsewhere and hands over the type and body of each answer,
+    /// as the kernel sent them: nothing is left out because it cannot be decoded. Needs
+    /// `NLM_F_DUMP` or `NLM_F_ACK` in `flags`, or there is no end to wait for.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(super) fn raw(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        body: &[u8],
+        mut take: impl FnMut(u16, &[u8]),
+    ) -> io::Result<()> {
+        self.sequence += 1;
+        let length = u32::try_from(HEADER + body.len()).map_err(io::Error::other)?;
+        let mut bytes = length.to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend((flags | NLM_F_REQUEST).to_ne_bytes());
+        bytes.extend(self.sequence.to_ne_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(body);
+        self.socket.send(&bytes, 0)?;
+        loop {
+            self.buffer.clear();
+            match self.socket.recv(&mut self.buffer, 0) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+                Ok(_) if read_raw(&self.buffer, self.sequence, &mut take)? => return Ok(()),
+                Ok(_) => {}
+            }
+        }
     }
 
     /// Takes one datagram of answers; whether it was the last.
@@ -127,6 +164,31 @@ fn read(
             }
             _ => {}
         }
+    }
+    Ok(false)
+}
+
+/// As [`read`], but for undecoded answers.
+fn read_raw(datagram: &[u8], sequence: u32, take: &mut impl FnMut(u16, &[u8])) -> io::Result<bool> {
+    for bytes in messages(datagram) {
+        let Ok(message) = NetlinkBuffer::new_checked(bytes) else {
+            continue;
+        };
+        if message.sequence_number() != sequence {
+            continue;
+        }
+        let body = bytes.get(HEADER..).unwrap_or_default();
+        if !matches!(message.message_type(), NLMSG_ERROR | NLMSG_DONE) {
+            take(message.message_type(), body);
+            continue;
+        }
+        let code = body
+            .first_chunk()
+            .map_or(0, |code| i32::from_ne_bytes(*code));
+        return match code {
+            0.. => Ok(true),
+            refused => Err(io::Error::from_raw_os_error(refused.saturating_neg())),
+        };
     }
     Ok(false)
 }

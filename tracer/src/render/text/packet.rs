@@ -2,8 +2,7 @@
 
 use super::super::look::{Look, Role, name, pad};
 use super::words;
-use tracer_core::event::Dir;
-use tracer_core::report::{Hop, ProtoTuple};
+use tracer_core::report::{Dir, Hop, ProtoTuple};
 
 /// One line: when (seconds of the host's uptime), where, which way, and the packet there.
 #[must_use]
