@@ -21,7 +21,7 @@ pub(crate) struct BenchArgs {
     /// Measure only these parts: programs, throughput, core, pods, connections; docs/performance.md stays as it is
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     only: Vec<String>,
-    /// Interleaved rounds of the throughput comparison (default: 15)
+    /// Interleaved rounds of the throughput comparison (default: 21)
     #[arg(long)]
     rounds: Option<usize>,
 }

@@ -51,7 +51,7 @@ struct Args {
     /// Measure only these parts
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
-    /// Interleaved rounds of the throughput comparison (default: 15)
+    /// Interleaved rounds of the throughput comparison (default: 21)
     #[arg(long)]
     rounds: Option<usize>,
     /// New connections a second (default: 5000)
@@ -70,8 +70,10 @@ struct Args {
 struct Effort {
     /// Interleaved rounds of the throughput comparison.
     rounds: usize,
-    /// Seconds of one transfer.
+    /// Seconds of one transfer of the comparison.
     seconds: u32,
+    /// Seconds of one transfer while programs are accounted for.
+    account_seconds: u32,
     /// New connections a second.
     rate: u32,
     /// Seconds of new connections.
@@ -88,6 +90,7 @@ impl Effort {
             Self {
                 rounds: 3,
                 seconds: 1,
+                account_seconds: 1,
                 rate: args.rate,
                 connection_seconds: 2,
                 starts: 2,
@@ -95,8 +98,10 @@ impl Effort {
             }
         } else {
             Self {
-                rounds: 15,
-                seconds: 3,
+                // Many short rounds: what else the machine does changes less within each.
+                rounds: 21,
+                seconds: 1,
+                account_seconds: 3,
                 rate: args.rate,
                 connection_seconds: 20,
                 starts: 7,

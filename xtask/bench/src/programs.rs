@@ -44,7 +44,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Vec<Cost>> {
     let mut costs = Vec::new();
     for traffic in [Traffic::Tcp, Traffic::SmallUdp] {
         let (packets, _) = sending(&lab, traffic, effort)?;
-        let rate = packets / f64::from(effort.seconds);
+        let rate = packets / f64::from(effort.account_seconds);
         for matching in [true, false] {
             costs.push(cost(&lab, traffic, matching, rate, effort)?);
         }
@@ -55,7 +55,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Vec<Cost>> {
 /// Sends, and returns how many packets the node forwarded, and bits per second.
 fn sending(lab: &Lab, traffic: Traffic, effort: Effort) -> Result<(f64, f64)> {
     let before = lab::forwarded(lab)?;
-    let rate = iperf::send(lab, traffic, effort.seconds)?;
+    let rate = iperf::send(lab, traffic, effort.account_seconds)?;
     Ok((as_f64(lab::forwarded(lab)? - before), rate))
 }
 

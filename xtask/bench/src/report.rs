@@ -118,26 +118,26 @@ fn throughput(text: &mut String, comparison: &Comparison) {
     let untraced = &comparison.untraced_gbits;
     line!(
         text,
-        "\n## TCP throughput\n\niperf3, one connection from pod to peer through the masquerading node, {} s each, {} rounds \
-         in turn; untraced {:.2} Gbit/s ({:.2} to {:.2}). Medians of each round's ratio to its untraced run; the interval \
-         has the true median with {:.1} % certainty.\n\n\
-         | beside | left of untraced | interval |\n|---|---:|---:|",
+        "\n## TCP throughput\n\niperf3, one connection from pod to peer through the masquerading node, {} s each; untraced \
+         {:.2} Gbit/s ({:.2} to {:.2}). Each row is the median of what was left of the untraced transfers just before and \
+         after; the interval has the true median with at least 95 % certainty.\n\n\
+         | beside | left of untraced | interval | rounds | certainty |\n|---|---:|---:|---:|---:|",
         comparison.seconds,
-        untraced.samples,
         untraced.median,
         untraced.low,
         untraced.high,
-        100.0 * untraced.certainty
     );
     for row in &comparison.ratios {
         let ratio = &row.ratio;
         line!(
             text,
-            "| {} | {:.1} % | {:.1} to {:.1} % |",
+            "| {} | {:.1} % | {:.1} to {:.1} % | {} | {:.1} % |",
             row.beside,
             100.0 * ratio.median,
             100.0 * ratio.low,
-            100.0 * ratio.high
+            100.0 * ratio.high,
+            ratio.samples,
+            100.0 * ratio.certainty
         );
     }
 }

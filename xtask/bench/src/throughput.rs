@@ -1,5 +1,5 @@
-//! TCP throughput untraced, traced and with tcpdump, round by round in turn: whatever else the machine does meanwhile
-//! happens to all of them.
+//! TCP throughput traced and with tcpdump, round by round in turn, each between two untraced transfers that it is
+//! compared with: whatever else the machine does meanwhile happens to all of them.
 
 use std::process::{Command, Stdio};
 
@@ -16,7 +16,6 @@ use crate::stats::Median;
 /// What runs beside the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
-    Nothing,
     /// srctrace, looking for other traffic.
     TraceElsewhere,
     /// srctrace, looking for this traffic.
@@ -26,16 +25,10 @@ enum Beside {
 }
 
 impl Beside {
-    const ALL: [Self; 4] = [
-        Self::Nothing,
-        Self::TraceElsewhere,
-        Self::Trace,
-        Self::Tcpdump,
-    ];
+    const ALL: [Self; 3] = [Self::TraceElsewhere, Self::Trace, Self::Tcpdump];
 
     fn name(self) -> &'static str {
         match self {
-            Self::Nothing => "untraced",
             Self::TraceElsewhere => "srctrace, traffic does not match",
             Self::Trace => "srctrace, traffic matches",
             Self::Tcpdump => "tcpdump -i any host PEER",
@@ -52,7 +45,7 @@ pub(crate) struct Comparison {
     pub(crate) ratios: Vec<Ratio>,
 }
 
-/// How much is left with something beside, as a part of the same round's untraced run.
+/// How much is left with something beside, as a part of the untraced transfers before and after.
 #[derive(Debug, Serialize)]
 pub(crate) struct Ratio {
     pub(crate) beside: &'static str,
@@ -65,38 +58,31 @@ pub(crate) struct Ratio {
 /// When the lab, the traffic or a program fails.
 pub(crate) fn measure(effort: Effort) -> Result<Comparison> {
     let lab = lab::up("throughput", 1)?;
+    let untraced = || iperf::send(&lab, Traffic::Tcp, effort.seconds);
     // One transfer that does not count: routes, neighbours and caches.
-    iperf::send(&lab, Traffic::Tcp, 1)?;
-    let mut rates: [Vec<f64>; 4] = Default::default();
+    untraced()?;
+    let mut ratios: [Vec<f64>; 3] = Default::default();
+    let mut gbits = vec![untraced()? / 1e9];
     for round in 0..effort.rounds {
         for turn in 0..Beside::ALL.len() {
             let which = (round + turn) % Beside::ALL.len();
-            rates[which].push(transfer(&lab, Beside::ALL[which], effort)?);
+            let rate = transfer(&lab, Beside::ALL[which], effort)? / 1e9;
+            let (before, after) = (gbits[gbits.len() - 1], untraced()? / 1e9);
+            gbits.push(after);
+            ratios[which].push(rate / f64::midpoint(before, after));
         }
         eprintln!("  round {} of {}", round + 1, effort.rounds);
     }
-    summarise(&rates, effort.seconds)
-}
-
-fn summarise(rates: &[Vec<f64>; 4], seconds: u32) -> Result<Comparison> {
-    let untraced = &rates[0];
-    let gbits: Vec<f64> = untraced.iter().map(|rate| rate / 1e9).collect();
-    let mut ratios = Vec::new();
-    for (beside, rates) in Beside::ALL.iter().zip(rates).skip(1) {
-        let of_round: Vec<f64> = rates
-            .iter()
-            .zip(untraced)
-            .map(|(one, all)| one / all)
-            .collect();
-        ratios.push(Ratio {
+    let ratios = Beside::ALL.iter().zip(&ratios).map(|(beside, ratios)| {
+        Ok(Ratio {
             beside: beside.name(),
-            ratio: Median::of(&of_round).context("no rounds")?,
-        });
-    }
+            ratio: Median::of(ratios).context("no rounds")?,
+        })
+    });
     Ok(Comparison {
-        seconds,
+        seconds: effort.seconds,
         untraced_gbits: Median::of(&gbits).context("no rounds")?,
-        ratios,
+        ratios: ratios.collect::<Result<_>>()?,
     })
 }
 
@@ -104,7 +90,6 @@ fn summarise(rates: &[Vec<f64>; 4], seconds: u32) -> Result<Comparison> {
 fn transfer(lab: &Lab, beside: Beside, effort: Effort) -> Result<f64> {
     let send = || iperf::send(lab, Traffic::Tcp, effort.seconds);
     let dest = match beside {
-        Beside::Nothing => return send(),
         Beside::Tcpdump => {
             let _capturing = tcpdump(lab)?;
             return send();
