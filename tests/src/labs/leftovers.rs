@@ -46,7 +46,7 @@ fn foreign_ground(name: &str) -> Result<(Lab, StreamServer)> {
     masquerade(&lab, &[])?;
     for line in [
         "tc qdisc add dev eth0 clsact",
-        "tc qdisc add dev veth-pod root fq_codel limit 77",
+        "tc qdisc add dev veth-pod root pfifo limit 77",
         "tc filter add dev eth0 egress protocol ip prio 7 u32 match u32 0 0 flowid 1:1",
     ] {
         lab.run("node", line)?;
