@@ -4,6 +4,9 @@ use std::env;
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use libtest_mimic::{Arguments, Trial};
@@ -15,6 +18,9 @@ use crate::labs::{self, Case, Kernel, all};
 
 /// Labs of all processes on this machine share this lock; a lab that must run alone takes it exclusively.
 const LOCK: &str = "/run/lock/srctrace-labs.lock";
+
+/// No lab takes this long, even in a virtual machine without hardware help.
+const LONGEST: Duration = Duration::from_secs(240);
 
 /// The labs' command line:
 ///
@@ -88,8 +94,27 @@ fn locked(alone: bool, f: fn() -> Result<()>) -> Result<()> {
         FlockArg::LockShared
     };
     match Flock::lock(file, how) {
-        Ok(_held) => f(),
+        Ok(_held) => in_time(f),
         Err((_, errno)) => bail!("lock {LOCK}: {errno}"),
+    }
+}
+
+/// Runs `f` on a thread of its own, so that one that hangs fails and the others still run.
+fn in_time(f: fn() -> Result<()>) -> Result<()> {
+    let (done, result) = channel();
+    let running = thread::Builder::new()
+        .spawn(move || done.send(f()))
+        .context("start the lab's thread")?;
+    match result.recv_timeout(LONGEST) {
+        Ok(outcome) => outcome,
+        Err(RecvTimeoutError::Timeout) => {
+            bail!("did not end within {LONGEST:?}; it is left hanging")
+        }
+        // Its panic ends it before it sends anything.
+        Err(RecvTimeoutError::Disconnected) => match running.join() {
+            Ok(_) => bail!("ended without an outcome"),
+            Err(panic) => std::panic::resume_unwind(panic),
+        },
     }
 }
 

@@ -34,6 +34,7 @@ pub enum Behaviour {
 #[derive(Debug)]
 pub struct StreamServer {
     stop: Arc<AtomicBool>,
+    listener: Arc<Socket>,
     open: Arc<Mutex<Vec<Arc<Socket>>>>,
     seen: Arc<Mutex<Vec<SocketAddr>>>,
     accepting: Option<JoinHandle<()>>,
@@ -72,17 +73,24 @@ impl StreamServer {
                 Ok(socket)
             })?
             .with_context(|| format!("listen on {addr} in {ns}"))?;
+        let listener = Arc::new(listener);
         let stop = Arc::new(AtomicBool::new(false));
         let open = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (for_stop, for_open, for_seen) =
-            (Arc::clone(&stop), Arc::clone(&open), Arc::clone(&seen));
+        let accepts = Accepting {
+            listener: Arc::clone(&listener),
+            stop: Arc::clone(&stop),
+            open: Arc::clone(&open),
+            seen: Arc::clone(&seen),
+            behaviour,
+        };
         let accepting = Builder::new()
             .stack_size(STACK)
-            .spawn(move || accept_all(&listener, &for_stop, &for_open, &for_seen, behaviour))
+            .spawn(move || accepts.run())
             .context("start the server's thread")?;
         Ok(Self {
             stop,
+            listener,
             open,
             seen,
             accepting: Some(accepting),
@@ -102,6 +110,8 @@ impl StreamServer {
 impl Drop for StreamServer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        // This wakes a TCP or MPTCP listener at once; SCTP's refuses it and wakes at its next tick.
+        let _ = self.listener.shutdown(Shutdown::Both);
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
         }
@@ -116,44 +126,49 @@ impl Drop for StreamServer {
     }
 }
 
-fn accept_all(
-    listener: &Socket,
-    stop: &AtomicBool,
-    open: &Mutex<Vec<Arc<Socket>>>,
-    seen: &Mutex<Vec<SocketAddr>>,
+/// What the accepting thread shares with the server.
+struct Accepting {
+    listener: Arc<Socket>,
+    stop: Arc<AtomicBool>,
+    open: Arc<Mutex<Vec<Arc<Socket>>>>,
+    seen: Arc<Mutex<Vec<SocketAddr>>>,
     behaviour: Behaviour,
-) {
-    while !stop.load(Ordering::Relaxed) {
-        let (socket, peer) = match listener.accept() {
-            Ok(accepted) => accepted,
-            // A tick without a client, or one that went away before it was accepted.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::ConnectionAborted
-                ) =>
-            {
-                continue;
+}
+
+impl Accepting {
+    fn run(&self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            match self.listener.accept() {
+                Ok((socket, peer)) => self.serve(socket, peer.as_socket()),
+                // A tick without a client, or one that went away before it was accepted.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock | ErrorKind::ConnectionAborted
+                    ) => {}
+                Err(_) => return,
             }
-            Err(_) => return,
-        };
-        // It inherits the listener's tick.
-        if socket.set_read_timeout(None).is_err() {
-            continue;
         }
-        let Some(peer) = peer.as_socket() else {
-            continue;
+    }
+
+    /// Gives the connection a thread of its own.
+    fn serve(&self, socket: Socket, peer: Option<SocketAddr>) {
+        // The socket inherits the listener's tick.
+        let (Some(peer), Ok(())) = (peer, socket.set_read_timeout(None)) else {
+            return;
         };
-        seen.lock()
+        self.seen
+            .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(peer);
         let socket = Arc::new(socket);
-        let serving = Arc::clone(&socket);
+        let (serving, behaviour) = (Arc::clone(&socket), self.behaviour);
         let spawned = Builder::new()
             .stack_size(STACK)
             .spawn(move || serve(&serving, peer, behaviour));
         if spawned.is_ok() {
-            open.lock()
+            self.open
+                .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .push(socket);
         }

@@ -17,6 +17,8 @@ pub struct Inventory {
     pub host: String,
     /// The namespace that is "the node".
     pub node: Option<NetnsId>,
+    /// Whether only some namespaces are looked at: then one that is not found here lies beyond.
+    pub scoped: bool,
     /// Every namespace that was found. Those that vanished stay for a while, so that flows which
     /// end after their pod can still be named.
     pub namespaces: BTreeMap<NetnsId, Namespace>,

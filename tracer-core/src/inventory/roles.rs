@@ -19,15 +19,19 @@ pub enum Role {
 }
 
 impl Inventory {
-    /// The role of a namespace. A namespace that nothing is known of is a pod's when it is not the
-    /// node's: on a real node there is nothing else.
+    /// The role of a namespace. One that nothing is known of is a pod's when it is not the node's:
+    /// on a real node there is nothing else. With a scope it lies beyond.
     #[must_use]
     pub fn role(&self, netns: NetnsId) -> Role {
         if self.node == Some(netns) {
             return Role::Node;
         }
         let Some(ns) = self.namespaces.get(&netns) else {
-            return Role::Pod;
+            return if self.scoped {
+                Role::External
+            } else {
+                Role::Pod
+            };
         };
         if ns.pod.is_some() {
             return Role::Pod;

@@ -4,6 +4,7 @@ use super::clock;
 use super::failure::Failure;
 use super::plan::Plan;
 use super::probe::Probe;
+use super::signals::Signals;
 use super::silence::Silence;
 use super::taps::Taps;
 use super::tell::Teller;
@@ -15,7 +16,6 @@ use std::collections::BTreeSet;
 use std::future::pending;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use tracer_core::event::{Counter, Event, NetnsId, decode};
 use tracer_core::expect::{ExitStatus, Expectations};
@@ -117,10 +117,11 @@ impl<'a> Live<'a> {
         &mut self,
         options: &TraceOptions,
         probe: Option<Probe>,
+        mut signals: Signals,
     ) -> Result<ExitStatus, Failure> {
         self.expectations = Expectations::new(options.check.expectations());
         self.peer_saw = options.check.peer_saw;
-        let outcome = self.look(options, probe).await;
+        let outcome = self.look(options, probe, &mut signals).await;
         if let Err(failure @ (Failure::Closed | Failure::Output(_))) = outcome {
             return Err(failure);
         }
@@ -132,10 +133,8 @@ impl<'a> Live<'a> {
         &mut self,
         options: &TraceOptions,
         mut probe: Option<Probe>,
+        signals: &mut Signals,
     ) -> Result<Stop, Failure> {
-        let mut interrupt = listen(SignalKind::interrupt())?;
-        let mut terminate = listen(SignalKind::terminate())?;
-        let mut hangup = listen(SignalKind::hangup())?;
         let mut poll = interval(POLL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let end = options
@@ -146,9 +145,7 @@ impl<'a> Live<'a> {
         loop {
             tokio::select! {
                 biased;
-                _ = interrupt.recv() => return Ok(Stop::Asked),
-                _ = terminate.recv() => return Ok(Stop::Asked),
-                _ = hangup.recv() => return Ok(Stop::Asked),
+                () = signals.any() => return Ok(Stop::Asked),
                 () = until(end) => return Ok(Stop::Asked),
                 changed = self.watch.changed() => self.changed(&changed?),
                 answered = super::probe::next(&mut probe) => {
@@ -329,10 +326,6 @@ fn note_unknown(
     {
         cgroups.insert(cgroup);
     }
-}
-
-fn listen(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
-    signal(kind).map_err(|e| Failure::CannotTrace(format!("cannot listen to signals: {e}")))
 }
 
 async fn until(end: Option<tokio::time::Instant>) {

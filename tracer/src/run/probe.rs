@@ -11,7 +11,7 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 /// After the answer, so long packets are still waited for: the other half of an orderly close.
 const AFTERWARDS: Duration = Duration::from_millis(500);
@@ -22,7 +22,8 @@ pub(super) struct Probe {
     request: Request,
     said: String,
     running: Option<JoinHandle<Result<Answer, SystemError>>>,
-    done: bool,
+    /// Set by the answer: when the trace may end.
+    ends: Option<Instant>,
 }
 
 /// Finds out where the probe starts and where it goes; sends nothing yet.
@@ -59,18 +60,18 @@ pub(super) fn prepare(
         request,
         said,
         running: None,
-        done: false,
+        ends: None,
     }))
 }
 
-/// Sends the probe at the first call; `true` once it is answered or given up, and its packets had
+/// Sends the probe at the first call (dropped before it is ready, it goes on at the next); `true` once it is answered or given up, and its packets had
 /// time to pass. Never ready without a probe.
 pub(super) async fn next(probe: &mut Option<Probe>) -> Result<bool, Failure> {
     let Some(probe) = probe else {
         return pending().await;
     };
-    if probe.done {
-        sleep(AFTERWARDS).await;
+    if let Some(ends) = probe.ends {
+        sleep_until(ends).await;
         return Ok(true);
     }
     let running = probe.running.get_or_insert_with(|| {
@@ -84,7 +85,7 @@ pub(super) async fn next(probe: &mut Option<Probe>) -> Result<bool, Failure> {
     let answer = running
         .await
         .map_err(|e| Failure::CannotTrace(format!("the probe died: {e}")))??;
-    probe.done = true;
+    probe.ends = Some(Instant::now() + AFTERWARDS);
     sink::note(&format!(
         "srctrace: probe: {} after {} ms\n",
         answer.outcome,

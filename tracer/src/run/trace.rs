@@ -5,6 +5,7 @@ use super::failure::Failure;
 use super::live::Live;
 use super::plan::{self, Plan};
 use super::probe;
+use super::signals::Signals;
 use super::taps::Taps;
 use super::tell::Teller;
 use crate::cli::TraceOptions;
@@ -37,6 +38,7 @@ pub(super) fn trace(options: &TraceOptions) -> Result<ExitStatus, Failure> {
 }
 
 async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<ExitStatus, Failure> {
+    let signals = Signals::listen()?;
     let watch = Watch::start(&plan.roots, &plan.node)?;
     // The verifier and the look at the namespaces take about the same time: side by side.
     let (loaded, survey) = std::thread::scope(|scope| {
@@ -57,7 +59,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     host::take_precedence();
     host::return_memory();
     announce(options, &live, start);
-    live.run(options, probe).await
+    live.run(options, probe, signals).await
 }
 
 /// Offsets, then programs.

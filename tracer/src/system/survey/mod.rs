@@ -68,6 +68,7 @@ impl Survey {
     /// # Errors
     /// When the node's own namespace cannot be entered or read.
     pub fn take(roots: &Roots, node: &Netns, scope: Scope) -> Result<Self, SystemError> {
+        let scoped = scope != Scope::All;
         let mut survey = Self {
             roots: roots.clone(),
             node: node.clone(),
@@ -81,6 +82,7 @@ impl Survey {
             inventory: Inventory {
                 host: super::host::hostname(),
                 node: Some(node.id),
+                scoped,
                 ..Inventory::default()
             },
             missed: BTreeMap::new(),
