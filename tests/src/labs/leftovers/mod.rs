@@ -56,7 +56,7 @@ fn told(report: &Report) -> Result<()> {
         .collect();
     let adds = |what: &str, device: &str, side: &str| {
         format!(
-            "srctrace: --tap clsact adds {what} to {device} ({side}); a watcher removes it at the end"
+            "srctrace: --tap clsact adds {what} to {device} ({side}); removed at the end, by a watcher if srctrace is killed"
         )
     };
     let should: BTreeSet<String> = [

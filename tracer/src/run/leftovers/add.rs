@@ -204,7 +204,8 @@ fn announce(place: &Place<'_>) {
     let device = crate::render::escape(place.device);
     let side = super::tag::word(place.side);
     sink::note(&format!(
-        "srctrace: --tap clsact adds {what} to {device} ({side}); a watcher removes it at the end\n"
+        "srctrace: --tap clsact adds {what} to {device} ({side}); removed at the end, by a \
+         watcher if srctrace is killed\n"
     ));
 }
 

@@ -7,6 +7,7 @@ use crate::run::failure::Failure;
 use crate::system::{Lifetime, Roots, own_program};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use tracer_core::expect::ExitStatus;
 
@@ -36,6 +37,7 @@ impl Watcher {
             Failure::CannotTrace(format!("--tap clsact: cannot start its watcher: {why}"))
         };
         let child = Command::new(own_program())
+            .arg0("srctrace")
             .arg(WATCHER)
             .arg(run.to_string())
             .env_clear()
