@@ -98,6 +98,9 @@ impl Correlator {
         // Not in the order of timers: by the time of their first packet.
         told.sort_by_key(|c| c.end == End::TraceEnded);
         let open = told.partition_point(|c| c.end != End::TraceEnded);
+        for closed in &mut told[open..] {
+            closed.at_ns = now_ns.max(closed.at_ns);
+        }
         told[open..].sort_by_key(|c| (c.journey.first_ns, c.journey.opened));
         told
     }

@@ -16,8 +16,8 @@ pub struct Exchange {
     pub reply_ns: Option<u64>,
     /// When the first payload was sighted, request and reply.
     pub data_ns: [Option<u64>; 2],
-    /// Which sides said that they have no more to send.
-    pub fin: [bool; 2],
+    /// When each side said that it has no more to send.
+    pub fin_ns: [Option<u64>; 2],
     /// Which side reset the connection first, and when.
     pub reset: Option<(Direction, u64)>,
     /// When the flow was over for both sides.
@@ -76,12 +76,12 @@ impl Exchange {
             self.acknowledged(tcp.ack);
         }
         if tcp.has(Tcp::FIN) {
-            self.fin[dir as usize] = true;
+            self.fin_ns[dir as usize].get_or_insert(now);
         }
         if tcp.has(Tcp::RST) {
             self.reset.get_or_insert((dir, now));
         }
-        if self.fin == [true; 2] || self.reset.is_some() {
+        if self.fin_ns.iter().all(Option::is_some) || self.reset.is_some() {
             self.closed_ns.get_or_insert(now);
         }
     }
@@ -109,7 +109,7 @@ impl Exchange {
             opened: self.opened || other.opened,
             reply_ns: first(self.reply_ns, other.reply_ns),
             data_ns: [0, 1].map(|i| first(self.data_ns[i], other.data_ns[i])),
-            fin: [0, 1].map(|i| self.fin[i] || other.fin[i]),
+            fin_ns: [0, 1].map(|i| first(self.fin_ns[i], other.fin_ns[i])),
             reset: reset.min_by_key(|(_, at)| *at),
             closed_ns: first(self.closed_ns, other.closed_ns),
             syn_again_ns: self.syn_again_ns.max(other.syn_again_ns),

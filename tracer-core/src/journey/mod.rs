@@ -165,6 +165,8 @@ pub struct Closed {
     pub journey: Box<Journey>,
     /// Why it is told.
     pub end: End,
+    /// Up to when it was watched, nanoseconds.
+    pub at_ns: u64,
 }
 
 /// What the correlator holds, and what it had to give up.

@@ -55,7 +55,12 @@ impl Correlator {
             None => end.unwrap_or(End::Timeout),
         };
         self.note_told(at);
-        told.push(Closed { journey, end });
+        let at_ns = journey.last_ns;
+        told.push(Closed {
+            journey,
+            end,
+            at_ns,
+        });
     }
 
     pub(super) fn forget(&mut self, at: FlowRef) {

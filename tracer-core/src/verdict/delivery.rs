@@ -31,7 +31,7 @@ fn code(closed: &Closed) -> DeliveryCode {
     let exchange = &journey.exchange;
     let tcp = journey.opened.proto == Proto::TCP;
     match (exchange.reply_ns, tcp) {
-        (None, _) if closed.end == End::TraceEnded && !overdue(journey) => DeliveryCode::InProgress,
+        (None, _) if closed.end == End::TraceEnded && !overdue(closed) => DeliveryCode::InProgress,
         (None, _) => DeliveryCode::NoReply,
         (Some(_), false) => DeliveryCode::Completed,
         (Some(_), true) if answered(exchange) => DeliveryCode::Completed,
@@ -44,13 +44,13 @@ fn code(closed: &Closed) -> DeliveryCode {
 /// that it did not arrive.
 fn answered(exchange: &Exchange) -> bool {
     let [request, reply] = exchange.data_ns;
-    reply.is_some() && (request.is_some() || exchange.reply_arrived || exchange.fin[0])
+    reply.is_some() && (request.is_some() || exchange.reply_arrived || exchange.fin_ns[0].is_some())
 }
 
 /// Nothing came back, and it was asked long enough ago.
-fn overdue(journey: &Journey) -> bool {
-    journey.exchange.syn_again_ns.is_some()
-        || journey.last_ns.saturating_sub(journey.first_ns) >= PATIENCE_NS
+fn overdue(closed: &Closed) -> bool {
+    closed.journey.exchange.syn_again_ns.is_some()
+        || closed.at_ns.saturating_sub(closed.journey.first_ns) >= PATIENCE_NS
 }
 
 /// Positive proof only: the origin sent again what had been answered, and never acknowledged the

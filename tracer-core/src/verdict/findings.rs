@@ -3,7 +3,7 @@
 use super::Context;
 use super::source::source_changes;
 use crate::attribute::original;
-use crate::journey::{Direction, Journey};
+use crate::journey::{Direction, Exchange, Journey};
 use crate::packet::Proto;
 use crate::report::{
     Code, Delivery, DeliveryCode, Finding, Rewrite, RewriteDirection, RewriteField, Severity,
@@ -125,18 +125,28 @@ fn peer_route(journey: &Journey, delivery: &Delivery, verdict: &Verdict) -> Opti
 fn peer_closed(journey: &Journey, delivery: &Delivery) -> Option<Finding> {
     let exchange = &journey.exchange;
     let [request, reply] = exchange.data_ns;
-    let reply_end = exchange.fin[Direction::Reply as usize]
-        || exchange.reset.is_some_and(|(d, _)| d == Direction::Reply);
+    let [request_end, reply_end] = ends(exchange);
     let early = delivery.code == DeliveryCode::HandshakeOnly
         && request.is_some()
         && reply.is_none()
-        && reply_end;
+        && reply_end.is_some_and(|end| request_end.is_none_or(|own| end < own));
     early.then(|| Finding {
         text: "the far side took the connection and closed it after the first data without a \
                word: the network works, the application or a policy there refused"
             .into(),
         fix: Some("look at the far side's allow-list and log for the source named here".into()),
         ..finding(Code::PeerClosedEarly, Severity::Warning)
+    })
+}
+
+/// When each side ended the connection, by FIN or reset.
+fn ends(exchange: &Exchange) -> [Option<u64>; 2] {
+    let reset = |dir| exchange.reset.filter(|(d, _)| *d == dir).map(|(_, at)| at);
+    [Direction::Request, Direction::Reply].map(|dir| {
+        exchange.fin_ns[dir as usize]
+            .into_iter()
+            .chain(reset(dir))
+            .min()
     })
 }
 

@@ -32,6 +32,8 @@ const BATCH: usize = 65_536;
 const JUDGE_EVERY: u32 = 5;
 /// Counters of flows are read anew at that many judgements, while there are few flows.
 const COUNT_EVERY: u32 = 10;
+/// Longer than events are held back for reordering, nanoseconds.
+const HELD_NS: u64 = 100_000_000;
 /// With more flows than this their counters are read only at the end.
 const FEW_FLOWS: usize = 2000;
 
@@ -276,9 +278,12 @@ impl<'a> Live<'a> {
         self.drain();
         let now = clock::monotonic_ns();
         self.count_lost(now)?;
-        self.count_flows(now)?;
         self.survey.learn(&std::mem::take(&mut self.strangers));
         self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
+        // What is still held back for reordering becomes flows first: counters are for flows.
+        let flows = self.trace.advance(now + HELD_NS, self.survey.inventory());
+        self.tell(&flows)?;
+        self.count_flows(now)?;
         let flows = self.trace.finish(now, self.survey.inventory());
         self.tell(&flows)?;
         let summary = self.summary();
