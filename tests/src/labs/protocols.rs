@@ -1,9 +1,13 @@
 //! Other protocols than TCP over IPv4, and other shapes of packets.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use anyhow::{Context as _, Result, ensure};
 
 use super::steps::{MASQUERADED, answered, hold, masquerade, same, watch};
 use super::{Case, Kernel};
+use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, PEER6, RouteBack};
 use crate::trace::{DEADLINE, Report, Srctrace};
 use crate::traffic::{Behaviour, StreamCall, StreamKind, StreamServer, UdpCall, UdpServer, ping};
@@ -201,6 +205,9 @@ fn mptcp_two_subflows() -> Result<()> {
     let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
     let call = StreamCall::new("pod", "10.20.30.40:443", 43_210).kind(StreamKind::Mptcp);
     let stream = call.open(&lab)?.ok().context("no connection")?;
+    // The first data makes the kernel open the second subflow, in its own time.
+    stream.send(b"x")?;
+    wait_for_subflow(&lab, "10.12.9.4")?;
     same(
         "what the far side saw",
         stream.bulk(8 << 20)?,
@@ -229,6 +236,20 @@ fn mptcp_two_subflows() -> Result<()> {
         sources,
         vec!["10.12.3.4".to_owned(), "10.12.9.4".to_owned()],
     )
+}
+
+/// Waits until the pod has an established TCP connection from this address.
+fn wait_for_subflow(lab: &Lab, from: &str) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let filter = format!("ss -Htn state established src {from}");
+    while lab.run("pod", &filter)?.trim().is_empty() {
+        ensure!(
+            Instant::now() < deadline,
+            "no subflow from {from} within 20 s"
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 fn sctp_masquerade() -> Result<()> {

@@ -119,7 +119,10 @@ pub fn compare(name: &str, report: &Report, names: &Names) -> Result<()> {
             .map(|(_, text)| *text)
     };
     let Some(should) = find(&format!("{name}@{kernel}")).or_else(|| find(name)) else {
-        bail!("there is no expect/{name}.json; run with UPDATE_EXPECT=1, read it, commit it");
+        bail!(
+            "there is no expect/{name}.json; run with UPDATE_EXPECT=1 (or take what follows), read it, commit it\n\
+             --- expect/{name}.json\n{is}--- end of expect/{name}.json"
+        );
     };
     if is != should {
         bail!(

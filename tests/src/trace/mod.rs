@@ -8,6 +8,7 @@ mod lines;
 pub mod normal;
 mod process;
 mod report;
+mod schema;
 
 pub use command::{Output, Srctrace, binary};
 pub use expect::Expected;

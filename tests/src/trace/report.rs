@@ -17,15 +17,18 @@ pub struct Report {
 }
 
 impl Report {
-    /// All lines as JSON objects.
+    /// All lines as JSON objects, each compared with the schema.
     ///
     /// # Errors
-    /// When a line is not JSON.
+    /// When a line is not JSON, or not as the schema says.
     pub fn objects(&self) -> Result<Vec<Value>> {
         self.lines
             .iter()
             .map(|line| {
-                serde_json::from_str(line).with_context(|| format!("not a line of JSON: {line}"))
+                let object = serde_json::from_str(line)
+                    .with_context(|| format!("not a line of JSON: {line}"))?;
+                super::schema::check(&object)?;
+                Ok(object)
             })
             .collect()
     }

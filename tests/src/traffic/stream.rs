@@ -158,6 +158,14 @@ impl Stream {
             .context("a socket without an internet address")
     }
 
+    /// Sends bytes and waits for nothing; the connection stays open.
+    ///
+    /// # Errors
+    /// When the far side does not take them.
+    pub fn send(&self, payload: &[u8]) -> Result<()> {
+        (&self.socket).write_all(payload).context("send")
+    }
+
     /// Sends a request and waits for the answer; the connection stays open.
     ///
     /// # Errors
@@ -211,13 +219,13 @@ impl Stream {
             .shutdown(Shutdown::Write)
             .context("close our half")?;
         let mut rest = [0u8; 64];
-        let read = (&self.socket)
-            .read(&mut rest)
-            .context("wait for the far side to close")?;
-        if read != 0 {
-            bail!("the far side sent {read} bytes after its answer");
+        match (&self.socket).read(&mut rest) {
+            Ok(0) => Ok(()),
+            // SCTP knows no half-closed state: the association is gone with our shutdown.
+            Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
+            Ok(read) => bail!("the far side sent {read} bytes after its answer"),
+            Err(error) => Err(error).context("wait for the far side to close"),
         }
-        Ok(())
     }
 
     fn read_answer(&self) -> Result<Outcome> {
