@@ -120,6 +120,12 @@ impl Exchange {
         };
     }
 
+    /// Whether a TCP connection stands and its application has not answered yet.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.syn_ack.is_some() && self.data_ns[Direction::Reply as usize].is_none()
+    }
+
     /// Whether a TCP opener has been sent and not a word has come back.
     #[must_use]
     pub fn awaits_answer(&self) -> bool {

@@ -74,6 +74,8 @@ pub struct Settings {
     pub linger_ns: u64,
     /// A quiet flow is told after this time.
     pub quiet_ns: u64,
+    /// A connection whose application has not answered is told after this time: some take long.
+    pub pending_ns: u64,
     /// An unanswered SYN is told after this time: two retransmissions (at 1 s and 3 s).
     pub syn_ns: u64,
     /// A told flow is remembered for this time after its last packet.
@@ -90,6 +92,7 @@ impl Default for Settings {
             reorder_ns: 50_000_000,
             linger_ns: 200_000_000,
             quiet_ns: 3_000_000_000,
+            pending_ns: 10_000_000_000,
             syn_ns: 4_000_000_000,
             forget_ns: 60_000_000_000,
             max_flows: 100_000,

@@ -74,6 +74,8 @@ impl Tracked {
             (closed, settings.linger_ns)
         } else if self.exchange.awaits_answer() {
             (self.first_ns, settings.syn_ns)
+        } else if self.exchange.is_pending() {
+            (self.last_ns, settings.pending_ns)
         } else {
             (self.last_ns, settings.quiet_ns)
         };

@@ -108,22 +108,31 @@ fn glance(dests: &[Dest]) -> Result<Vec<Nearest>, Failure> {
     Ok(in_order(found))
 }
 
+/// The most telling first: one line for each service that was asked, and what has no ports last.
 fn in_order(found: BTreeMap<Tuple, (Nearby, u64)>) -> Vec<Nearest> {
-    let mut nearest: Vec<Nearest> = found
-        .into_iter()
-        .map(|(tuple, (near, packets))| Nearest {
-            flow: tuple.into(),
-            near,
-            packets,
-        })
-        .collect();
+    let mut services: BTreeMap<_, (Tuple, Nearby, u64)> = BTreeMap::new();
+    for (tuple, (near, packets)) in found {
+        let service = (tuple.proto, tuple.dst, tuple.dport);
+        let known = services.entry(service).or_insert((tuple, near, packets));
+        if packets > known.2 {
+            *known = (tuple, near, packets);
+        }
+    }
     let rank = |near| match near {
         Nearby::SameAddress => 0,
         Nearby::Neighbour => 1,
         Nearby::SamePort => 2,
     };
-    nearest.sort_by_key(|n| (rank(n.near), std::cmp::Reverse(n.packets)));
-    nearest
+    let mut nearest: Vec<_> = services.into_values().collect();
+    nearest.sort_by_key(|(tuple, near, packets)| {
+        (tuple.dport == 0, rank(*near), std::cmp::Reverse(*packets))
+    });
+    let tell = |(tuple, near, packets): (Tuple, Nearby, u64)| Nearest {
+        flow: tuple.into(),
+        near,
+        packets,
+    };
+    nearest.into_iter().map(tell).collect()
 }
 
 /// Neighbours of the destinations, and their ports anywhere.
