@@ -72,6 +72,8 @@ pub mod config_flags {
     pub const PROTO: u32 = 1 << 4;
     /// The destinations are all in [`super::Config::dests`]: the trie is not asked.
     pub const INLINE_DESTS: u32 = 1 << 5;
+    /// Only [`super::SKB_WINDOW`] of `struct sk_buff` need be read.
+    pub const SKB_WINDOW: u32 = 1 << 6;
 }
 
 /// The filter, frozen into `.rodata`.

@@ -7,6 +7,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// offset.
 pub const ABSENT: u32 = u32::MAX;
 
+/// The bytes of `struct sk_buff` in which kernels keep what is read of every packet, first and one
+/// after the last. Where a kernel keeps a field elsewhere, the whole structure is read.
+pub const SKB_WINDOW: (u32, u32) = (96, 224);
+
 /// Byte offsets inside kernel structures. Each is [`ABSENT`] where the kernel has no such field.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -84,6 +88,28 @@ pub struct Offsets {
 const _: () = assert!(size_of::<Offsets>() == 34 * 4);
 
 impl Offsets {
+    /// Whether everything that the programs take out of their copy of `struct sk_buff` lies in
+    /// [`SKB_WINDOW`].
+    #[must_use]
+    pub fn fit_window(&self) -> bool {
+        let fields = [
+            self.skb_head,
+            self.skb_data,
+            self.skb_end,
+            self.skb_len,
+            self.skb_data_len,
+            self.skb_network_header,
+            self.skb_protocol,
+            self.skb_mark,
+            self.skb_nfct,
+            self.skb_iif,
+            self.skb_vlan_tci,
+            self.skb_vlan_proto,
+        ];
+        let inside = |at: u32| at >= SKB_WINDOW.0 && at.saturating_add(8) <= SKB_WINDOW.1;
+        fields.iter().all(|at| *at == ABSENT || inside(*at))
+    }
+
     /// Every field absent: the starting point of filling in.
     pub const UNKNOWN: Self = Self {
         skb_head: ABSENT,

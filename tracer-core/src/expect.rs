@@ -139,6 +139,12 @@ impl Expectations {
         let of = |(_, tally): &(Expectation, Tally)| match tally {
             Tally { violated: 1.., .. } => ExitStatus::Violated,
             Tally { uncertain: 1.., .. } => ExitStatus::Uncertain,
+            // Only flows that are older than the trace: nothing was judged.
+            Tally {
+                held: 0,
+                skipped: 1..,
+                ..
+            } => ExitStatus::Uncertain,
             _ => ExitStatus::Done,
         };
         self.0

@@ -83,6 +83,25 @@ impl Tuple {
         })
     }
 
+    /// The kernel's form, as [`Tuple::from_raw`] reads it; `None` for addresses of two families.
+    #[must_use]
+    pub fn to_raw(self) -> Option<RawTuple> {
+        let (family, src, dst) = match (self.src, self.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => (family::V4, widened(src), widened(dst)),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => (family::V6, src.octets(), dst.octets()),
+            _ => return None,
+        };
+        Some(RawTuple {
+            src,
+            dst,
+            sport: self.sport.to_be_bytes(),
+            dport: self.dport.to_be_bytes(),
+            family,
+            proto: self.proto.0,
+            pad: [0; 2],
+        })
+    }
+
     /// The tuple of a packet that answers this one, before any translation.
     #[must_use]
     pub fn reversed(self) -> Self {
@@ -118,5 +137,33 @@ fn address(fam: u8, bytes: [u8; 16]) -> Option<IpAddr> {
         family::V4 => Some(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).into()),
         family::V6 => Some(Ipv6Addr::from(bytes).into()),
         _ => None,
+    }
+}
+
+fn widened(addr: Ipv4Addr) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&addr.octets());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_form_goes_both_ways() {
+        for (src, dst) in [("10.12.3.4", "10.20.30.40"), ("fd12:3::4", "fd50::20")] {
+            let tuple = Tuple {
+                src: src.parse().unwrap(),
+                sport: 43210,
+                dst: dst.parse().unwrap(),
+                dport: 443,
+                proto: Proto::TCP,
+            };
+            assert_eq!(
+                tuple.to_raw().and_then(|raw| Tuple::from_raw(&raw)),
+                Some(tuple)
+            );
+        }
     }
 }

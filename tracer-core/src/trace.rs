@@ -3,7 +3,7 @@
 use crate::event::{Counter, Event};
 use crate::group::Groups;
 use crate::inventory::Inventory;
-use crate::journey::{Closed, Correlator, Settings, Stats};
+use crate::journey::{Closed, Correlator, ReadCounter, Settings, Stats};
 use crate::report::{Flow, Flows, Unavailable};
 use crate::verdict::{self, Context};
 use std::collections::BTreeSet;
@@ -118,13 +118,35 @@ impl Trace {
 
     /// Judges the flows that are over or quiet at `now_ns` (CLOCK_MONOTONIC).
     pub fn advance(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Flow> {
-        let closed = self.correlator.advance(now_ns, inventory);
+        self.advance_with(now_ns, inventory, &mut |_| None)
+    }
+
+    /// As [`Trace::advance`], asking the taps for their last counts of each flow that is told.
+    pub fn advance_with(
+        &mut self,
+        now_ns: u64,
+        inventory: &Inventory,
+        read: &mut ReadCounter<'_>,
+    ) -> Vec<Flow> {
+        let mut closed = self.correlator.advance(now_ns, inventory);
+        closed.iter_mut().for_each(|flow| flow.recount(read));
         self.judge(&closed, inventory)
     }
 
     /// Judges all that is left: the trace ends.
     pub fn finish(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Flow> {
-        let closed = self.correlator.finish(now_ns, inventory);
+        self.finish_with(now_ns, inventory, &mut |_| None)
+    }
+
+    /// As [`Trace::finish`], asking the taps for their last counts.
+    pub fn finish_with(
+        &mut self,
+        now_ns: u64,
+        inventory: &Inventory,
+        read: &mut ReadCounter<'_>,
+    ) -> Vec<Flow> {
+        let mut closed = self.correlator.finish(now_ns, inventory);
+        closed.iter_mut().for_each(|flow| flow.recount(read));
         self.judge(&closed, inventory)
     }
 

@@ -23,6 +23,8 @@ mod filter;
 #[cfg(target_arch = "bpf")]
 mod follow;
 #[cfg(target_arch = "bpf")]
+mod glance;
+#[cfg(target_arch = "bpf")]
 mod memory;
 #[cfg(target_arch = "bpf")]
 mod observe;

@@ -1,9 +1,9 @@
 //! The one reader of kernel memory.
 
-use crate::state::{NF_CONN, SKB, Work};
+use crate::state::{NF_CONN, SKB, Work, config};
 use aya_ebpf::helpers::{bpf_probe_read_kernel, bpf_probe_read_kernel_buf, generated};
 use core::arch::asm;
-use tracer_common::ABSENT;
+use tracer_common::{ABSENT, SKB_WINDOW, config_flags};
 use tracer_ebpf::parse::HEAD;
 
 /// A field inside bytes that were read before. `None` where this kernel has no such field.
@@ -31,11 +31,18 @@ pub(crate) fn at<T>(base: u64, offset: u32) -> Option<T> {
     unsafe { bpf_probe_read_kernel((base + u64::from(offset)) as *const T) }.ok()
 }
 
-/// Reads the first part of `struct sk_buff`.
+/// Reads the part of `struct sk_buff` in which all fields lie that are taken from `work.skb`: a
+/// window where user space found them to lie in it, else all of it.
 #[inline(always)]
 pub(crate) fn skb(work: &mut Work, skb: u64) -> Option<()> {
+    let window = SKB_WINDOW.0 as usize..SKB_WINDOW.1 as usize;
+    let (from, to) = if config!(flags) & config_flags::SKB_WINDOW != 0 {
+        (skb + window.start as u64, &mut work.skb[window])
+    } else {
+        (skb, &mut work.skb[..SKB])
+    };
     // SAFETY: as in `at`.
-    unsafe { bpf_probe_read_kernel_buf(skb as *const u8, &mut work.skb[..SKB]) }.ok()
+    unsafe { bpf_probe_read_kernel_buf(from as *const u8, to) }.ok()
 }
 
 /// Reads `struct nf_conn`.

@@ -2,7 +2,7 @@
 
 use crate::memory::{self, field};
 use crate::state::{SCOPE, WORK, Work, config, count, learned_any, offset};
-use crate::{conntrack, emit, filter, follow, origin, policy};
+use crate::{conntrack, emit, filter, follow, glance, origin, policy};
 use tracer_common::{
     ABSENT, RawEvent, config_flags, counter, event_kind, matched, present, reason, tap,
 };
@@ -14,6 +14,8 @@ const ETH_P_8021Q: u16 = 0x8100;
 const ETH_P_8021AD: u16 = 0x88a8;
 const VLAN_HEADER: u64 = 4;
 const VLAN_ID: u16 = 0x0fff;
+/// In [`Work::vlan`]: there is a tag.
+const TAGGED: u32 = 1 << 16;
 /// More tags than this are not followed.
 const MAX_TAGS: u32 = 2;
 
@@ -38,11 +40,15 @@ pub(crate) fn observe(tap: u8, skb: u64, dev: u64) {
 #[inline(always)]
 fn look(work: &mut Work, tap: u8, skb: u64, dev: u64) -> Option<()> {
     memory::skb(work, skb)?;
+    let len = read_headers(work, tap)?;
+    if !glance::may_be_ours(work) && !glance::may_be_followed(work, tap, skb) {
+        return None; // the way of nearly every packet on a node: as short as can be
+    }
     clear(&mut work.event);
     work.event.kind = event_kind::PACKET;
     work.event.tap = tap;
     work.event.skb = skb;
-    read_packet(work, tap)?;
+    parse_packet(work, len)?;
     match_filter(work);
     if forget(&work.event.matched) == 0 {
         follow_packet(work, tap, dev)?;
@@ -169,7 +175,7 @@ fn device(work: &mut Work, dev: u64) -> Option<()> {
         return Some(());
     }
     let dev = if dev == 0 {
-        field!(work.skb, offset!(skb_dev), u64)?
+        memory::at(work.event.skb, offset!(skb_dev))?
     } else {
         dev
     };
@@ -185,14 +191,14 @@ fn device(work: &mut Work, dev: u64) -> Option<()> {
     Some(())
 }
 
-/// Finds the network header, reads what follows and parses it.
+/// Finds the network header and reads what follows; returns the packet's length from there on.
 #[inline(always)]
-fn read_packet(work: &mut Work, tap: u8) -> Option<()> {
+fn read_headers(work: &mut Work, tap: u8) -> Option<u32> {
     let data = field!(work.skb, offset!(skb_data), u64)?;
     let len = field!(work.skb, offset!(skb_len), u32)?;
     let paged = field!(work.skb, offset!(skb_data_len), u32)?;
     let linear = len.wrapping_sub(paged);
-    tag(work);
+    work.vlan = 0;
     // At receive the network header is not set yet, and the data begins with it.
     let skip = if tap == tap::RECEIVE {
         tags_before(work, data)?
@@ -203,12 +209,18 @@ fn read_packet(work: &mut Work, tap: u8) -> Option<()> {
         return None;
     }
     work.valid = memory::head(work, data + skip, linear - skip as u32)? as u64;
+    Some(len - skip as u32)
+}
+
+/// Parses what was read.
+#[inline(always)]
+fn parse_packet(work: &mut Work, len: u32) -> Option<()> {
+    tag(work);
     let head = Head {
         bytes: &work.head,
         valid: forget(&work.valid) as usize,
     };
-    parse::parse(&head, len - skip as u32, &mut work.event, &mut work.cursors)?;
-    Some(())
+    parse::parse(&head, len, &mut work.event, &mut work.cursors)
 }
 
 /// What the buffer of a packet of ours says beside the packet.
@@ -228,16 +240,21 @@ fn buffer(work: &mut Work) {
     if offset!(skb_nfct) != ABSENT {
         work.event.present |= present::CONNTRACK_KNOWN;
     }
-    work.sk = field!(work.skb, offset!(skb_sk), u64).unwrap_or(0);
+    work.sk = memory::at(work.event.skb, offset!(skb_sk)).unwrap_or(0);
 }
 
-/// A tag that the device took out of the frame, or will put into it.
+/// The packet's VLAN: a tag that stood in the frame, or one that the device took out of it or will
+/// put into it.
 #[inline(always)]
 fn tag(work: &mut Work) {
+    let mut vlan = forget(&work.vlan);
     if field!(work.skb, offset!(skb_vlan_proto), u16).unwrap_or(0) != 0
         && let Some(tci) = field!(work.skb, offset!(skb_vlan_tci), u16)
     {
-        work.event.vlan = tci & VLAN_ID;
+        vlan = TAGGED | u32::from(tci & VLAN_ID);
+    }
+    if vlan & TAGGED != 0 {
+        work.event.vlan = vlan as u16 & VLAN_ID;
         work.event.present |= present::VLAN;
     }
 }
@@ -250,8 +267,7 @@ fn tags_before(work: &mut Work, data: u64) -> Option<u64> {
     let mut tags = 0;
     while (proto == ETH_P_8021Q || proto == ETH_P_8021AD) && tags < MAX_TAGS {
         let tag: [u8; 4] = memory::at(data + skip, 0)?;
-        work.event.vlan = u16::from_be_bytes([tag[0], tag[1]]) & VLAN_ID;
-        work.event.present |= present::VLAN;
+        work.vlan = TAGGED | u32::from(u16::from_be_bytes([tag[0], tag[1]]) & VLAN_ID);
         proto = u16::from_be_bytes([tag[2], tag[3]]);
         skip += VLAN_HEADER;
         tags += 1;

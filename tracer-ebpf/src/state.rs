@@ -124,6 +124,9 @@ pub(crate) struct Work {
     pub(crate) sk: u64,
     /// How many bytes of `head` were read.
     pub(crate) valid: u64,
+    /// A VLAN tag that stood in the frame; see `observe::tag`.
+    pub(crate) vlan: u32,
+    pub(crate) pad: u32,
     pub(crate) busy: u64,
 }
 

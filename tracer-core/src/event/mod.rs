@@ -222,6 +222,23 @@ pub struct Counter {
 }
 
 impl Counter {
+    /// The key of the flow table that these counters stand under.
+    #[must_use]
+    pub fn to_raw(&self) -> Option<tracer_common::FlowKey> {
+        Some(tracer_common::FlowKey {
+            tuple: self.tuple.to_raw()?,
+            netns: self.netns.0,
+            ifindex: self.ifindex,
+            tap: match self.tap {
+                Tap::Receive => tracer_common::tap::RECEIVE,
+                Tap::Transmit => tracer_common::tap::TRANSMIT,
+                Tap::TcIngress => tracer_common::tap::TC_INGRESS,
+                Tap::TcEgress => tracer_common::tap::TC_EGRESS,
+            },
+            pad: [0; 7],
+        })
+    }
+
     /// Reads a key of the flow table with its counters; `None` where it is not filled in.
     #[must_use]
     pub fn from_raw(key: &tracer_common::FlowKey, packets: u64, bytes: u64) -> Option<Self> {

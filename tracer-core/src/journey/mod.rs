@@ -34,7 +34,7 @@ pub use exchange::Exchange;
 pub use path::{Hop, Way};
 pub use place::Place;
 
-use crate::event::{Conntrack, NetnsId, Process};
+use crate::event::{Conntrack, Counter, Dir, NetnsId, Process, Tap};
 use crate::packet::Tuple;
 use crate::report::End;
 use std::net::IpAddr;
@@ -170,6 +170,40 @@ pub struct Closed {
     pub end: End,
     /// Up to when it was watched, nanoseconds.
     pub at_ns: u64,
+}
+
+/// Reads what a tap counted of one tuple by now (the counts in the question are zero): wire packets
+/// and bytes.
+pub type ReadCounter<'a> = dyn FnMut(&Counter) -> Option<(u64, u64)> + 'a;
+
+impl Closed {
+    /// Asks the taps that saw each direction first for their last word: what passed after the last
+    /// event, such as the acknowledgement that ends a connection, was only counted.
+    pub fn recount(&mut self, read: &mut ReadCounter<'_>) {
+        for dir in [Direction::Request, Direction::Reply] {
+            let Some(hop) = self.journey.way(dir).hops().first() else {
+                continue;
+            };
+            let Some(tuple) = hop.tuple() else { continue };
+            let place = hop.place;
+            let question = Counter {
+                tuple,
+                netns: place.netns,
+                ifindex: place.ifindex,
+                tap: match place.dir {
+                    Dir::Ingress => Tap::Receive,
+                    Dir::Egress => Tap::Transmit,
+                },
+                packets: 0,
+                bytes: 0,
+            };
+            if let Some((packets, bytes)) = read(&question)
+                && let Some(hop) = self.journey.way_mut(dir).at_mut(place)
+            {
+                hop.count(packets, bytes);
+            }
+        }
+    }
 }
 
 /// What the correlator holds, and what it had to give up.

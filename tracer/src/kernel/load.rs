@@ -5,7 +5,7 @@ use aya::maps::lpm_trie::Key;
 use aya::maps::{HashMap, LpmTrie};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use ipnet::IpNet;
-use tracer_common::{ABI_VERSION, Offsets, PrefixKey, prefix_key};
+use tracer_common::{ABI_VERSION, Offsets, PrefixKey, config_flags, prefix_key};
 use zerocopy::IntoBytes;
 
 /// The object that `cargo xtask build` made.
@@ -56,7 +56,10 @@ impl Programs {
         offsets: &Offsets,
         sizes: Sizes,
     ) -> Result<(Self, Ring), KernelError> {
-        let config = filter.config();
+        let mut config = filter.config();
+        if offsets.fit_window() {
+            config.flags |= config_flags::SKB_WINDOW;
+        }
         let mut ebpf = EbpfLoader::new()
             .btf(None) // no relocations: offsets are ours, and aya's copy of the BTF is large
             .override_global("OFFSETS", offsets.as_bytes(), true)

@@ -4,7 +4,7 @@ use super::load::named;
 use super::{KernelError, Programs};
 use aya::maps::{HashMap, PerCpuArray};
 use tracer_common::{FlowKey, FlowState, counter};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// The kernel half's own counters, summed over CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,17 @@ impl Programs {
             matched: sum(counter::MATCHED)?,
             nested: sum(counter::NESTED)?,
         })
+    }
+
+    /// One tuple's counters at one tap: wire packets and bytes. `None` where the tap knows none (any
+    /// more).
+    pub fn flow_counter(&mut self, key: &FlowKey) -> Option<(u64, u64)> {
+        let map: HashMap<_, [u8; KEY], [u8; STATE]> =
+            HashMap::try_from(self.ebpf.map_mut("FLOWS")?).ok()?;
+        let mut bytes = [0; KEY];
+        bytes.copy_from_slice(key.as_bytes());
+        let state = FlowState::read_from_bytes(&map.get(&bytes, 0).ok()?).ok()?;
+        Some((state.packets, state.bytes))
     }
 
     /// Every tuple's counters at every tap, as they are now. Entries that go while the table is

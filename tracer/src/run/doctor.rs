@@ -1,5 +1,6 @@
 //! `srctrace doctor`: what can be observed on this machine.
 
+use super::clock;
 use super::failure::Failure;
 use super::print;
 use crate::cli::DoctorOutput;
@@ -8,7 +9,7 @@ use crate::render::{self, Look};
 use crate::sink;
 use crate::system::host;
 use tracer_core::expect::ExitStatus;
-use tracer_core::report::{Capability, Line};
+use tracer_core::report::{Capability, Events, Flows, Line, ObservedBy, SCHEMA, Summary};
 
 pub(super) fn doctor(output: DoctorOutput) -> Result<ExitStatus, Failure> {
     let capabilities: Vec<Capability> = features::capabilities()
@@ -30,8 +31,27 @@ pub(super) fn doctor(output: DoctorOutput) -> Result<ExitStatus, Failure> {
                     .map_err(|e| Failure::Output(e.to_string()))?;
                 print(&line)?;
             }
-            Ok(ExitStatus::Done)
+            let line = render::json_line(&Line::Summary(Box::new(summary())))
+                .map_err(|e| Failure::Output(e.to_string()))?;
+            print(&line)
         }
+    }
+}
+
+/// The last line of every command: nothing was traced.
+fn summary() -> Summary {
+    Summary {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        kernel: host::kernel_release(),
+        host: host::hostname(),
+        started: clock::utc_now(),
+        duration_s: 0.0,
+        observed_by: ObservedBy::default(),
+        flows: Flows::default(),
+        events: Events::default(),
+        groups: Vec::new(),
+        expect: Vec::new(),
     }
 }
 

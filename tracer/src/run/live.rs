@@ -32,8 +32,6 @@ const BATCH: usize = 65_536;
 const JUDGE_EVERY: u32 = 5;
 /// Counters of flows are read anew at that many judgements, while there are few flows.
 const COUNT_EVERY: u32 = 10;
-/// Longer than events are held back for reordering, nanoseconds.
-const HELD_NS: u64 = 100_000_000;
 /// With more flows than this their counters are read only at the end.
 const FEW_FLOWS: usize = 2000;
 
@@ -215,7 +213,7 @@ impl<'a> Live<'a> {
             }
             // Memory before order: what is held back is processed now.
             let now = clock::monotonic_ns();
-            let flows = self.trace.advance(now, self.survey.inventory());
+            let flows = self.advance(now);
             if self.tell(&flows).is_err() {
                 return;
             }
@@ -234,9 +232,21 @@ impl<'a> Live<'a> {
         if round.is_multiple_of(COUNT_EVERY) && self.trace.stats().followed <= FEW_FLOWS {
             self.count_flows(now)?;
         }
-        let flows = self.trace.advance(now, self.survey.inventory());
+        let flows = self.advance(now);
         self.tell(&flows)?;
         Ok(())
+    }
+
+    fn advance(&mut self, now_ns: u64) -> Vec<Flow> {
+        let Self {
+            trace,
+            programs,
+            survey,
+            ..
+        } = self;
+        trace.advance_with(now_ns, survey.inventory(), &mut |tap| {
+            last_count(programs, tap)
+        })
     }
 
     fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
@@ -280,11 +290,15 @@ impl<'a> Live<'a> {
         self.count_lost(now)?;
         self.survey.learn(&std::mem::take(&mut self.strangers));
         self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
-        // What is still held back for reordering becomes flows first: counters are for flows.
-        let flows = self.trace.advance(now + HELD_NS, self.survey.inventory());
-        self.tell(&flows)?;
-        self.count_flows(now)?;
-        let flows = self.trace.finish(now, self.survey.inventory());
+        let Self {
+            trace,
+            programs,
+            survey,
+            ..
+        } = self;
+        let flows = trace.finish_with(now, survey.inventory(), &mut |tap| {
+            last_count(programs, tap)
+        });
         self.tell(&flows)?;
         let summary = self.summary();
         self.teller.end(&summary, self.trace.groups())?;
@@ -312,6 +326,11 @@ impl<'a> Live<'a> {
             expect: self.expectations.lines(),
         }
     }
+}
+
+/// What a tap counted by now.
+fn last_count(programs: &mut Programs, tap: &Counter) -> Option<(u64, u64)> {
+    programs.flow_counter(&tap.to_raw()?)
 }
 
 /// Remembers namespaces and cgroups that an event names and the inventory does not know.

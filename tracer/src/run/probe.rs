@@ -76,7 +76,7 @@ pub(super) async fn next(probe: &mut Option<Probe>) -> Result<bool, Failure> {
     }
     let running = probe.running.get_or_insert_with(|| {
         sink::note(&format!(
-            "srctrace: probe: {}, with this program's own cgroup and uid, not the pod's\n",
+            "srctrace: probe: {}, with srctrace's own cgroup and uid\n",
             crate::render::escape(&probe.said)
         ));
         let (origin, request) = (probe.origin.clone(), probe.request);

@@ -103,7 +103,9 @@ fn announce(options: &TraceOptions, live: &Live<'_>, start: Instant) {
         verbose: options.output.verbose,
     };
     sink::note(&text::header(&armed, look));
-    sink::note(&text::waiting(&options.filter.describe(), look));
+    if options.probe.is_none() {
+        sink::note(&text::waiting(&options.filter.describe(), look));
+    }
     signal_ready();
 }
 

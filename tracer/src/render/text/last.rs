@@ -26,6 +26,14 @@ fn left(flow: &Flow) -> String {
         SourceCode::SourcePreserved => ", unchanged",
         _ => "",
     };
+    if let Some(hop) = flow.hops.last().filter(|hop| hop.dir == Dir::Ingress) {
+        let place = name(hop.netns_name.as_deref().unwrap_or(&hop.host));
+        let by = hop
+            .ifname
+            .as_deref()
+            .map_or(String::new(), |i| format!(" by {}", name(i)));
+        return format!("Reached {place}{by} as {source}{unchanged}.");
+    }
     match exit(flow) {
         Some(hop) => {
             let by = hop.ifname.as_deref().map(|i| format!(" by {}", name(i)));
@@ -69,7 +77,7 @@ fn answer(flow: &Flow) -> String {
     match delivery.code {
         DeliveryCode::Completed => format!("Replies came back to {to}."),
         DeliveryCode::HandshakeOnly => {
-            format!("The handshake was answered to {to}, no data came after it.")
+            format!("The handshake was answered to {to}, no data came back after it.")
         }
         DeliveryCode::NoReply => "No reply was seen.".to_owned(),
         DeliveryCode::ReplyLost => format!(

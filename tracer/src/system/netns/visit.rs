@@ -16,7 +16,7 @@ const NS_GET_NSTYPE: libc::Ioctl = 0xb703;
 pub fn on_visitor<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, SystemError> {
     std::thread::scope(|scope| {
         let visitor = std::thread::Builder::new()
-            .name("srctrace-visit".into())
+            .name("srctrace".into())
             .spawn_scoped(scope, work)
             .map_err(|e| SystemError::os("start", "a thread", e))?;
         Ok(visitor.join().unwrap_or_else(|p| resume_unwind(p)))
