@@ -24,6 +24,7 @@ const COVERS: &[(&str, &[&str])] = &[
     ("vlan_on_the_way_out", &["vlan"]),
     ("service_followed_from_its_address", &["follow:conntrack"]),
     ("b5_refused_by_icmp", &["icmp-error"]),
+    ("counts_are_those_of_the_far_side", &["counts"]),
     ("bulk_with_offloads", &["gso"]),
     ("tap_tcx_only", &["tap:tcx"]),
     ("e7_kill_9_leaves_nothing", &["leaves-nothing"]),

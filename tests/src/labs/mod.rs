@@ -1,6 +1,7 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
 mod contract;
+mod counts;
 mod covers;
 mod expectations;
 mod ground;
@@ -130,6 +131,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
     [
         ground::CASES,
         contract::CASES,
+        counts::CASES,
         expectations::CASES,
         hostile::CASES,
         job::CASES,
