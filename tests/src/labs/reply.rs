@@ -72,7 +72,7 @@ fn silent_peer() -> Result<()> {
     let lab = cast::one_pod("b3", RouteBack::Known).up()?;
     masquerade(&lab, &[])?;
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Silent)?;
-    let report = watch(&lab, &["--dest", PEER], 0, || {
+    let report = watch(&lab, &["--dest", PEER], 1, || {
         same(
             "the request",
             StreamCall::new("pod", "10.20.30.40:443", 43_210)
