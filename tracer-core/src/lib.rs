@@ -13,6 +13,7 @@ pub mod inventory;
 pub mod journey;
 pub mod packet;
 pub mod report;
+pub mod rulebook;
 pub mod ruleset;
 pub mod synth;
 pub mod trace;

@@ -2,10 +2,14 @@
 //! conntrack entries say. A change is pinned to a namespace, a hook and an agent only where that
 //! was shown; the rest stays "unknown", known `between` two hops.
 
+mod passage;
 mod place;
+mod ruling;
 mod step;
 
+pub use passage::Passage;
 pub use place::{role_word, whose};
+pub use ruling::{Consulted, Ruling, name_rules, rulings, view};
 
 use crate::event::{Conntrack, Dir, NetnsId};
 use crate::inventory::Inventory;

@@ -49,6 +49,26 @@ pub enum Code {
     PeerRouteSuspected,
     /// The far side closed right after the first data.
     PeerClosedEarly,
+    /// A rule kept the source as it was.
+    ExemptByRule,
+    /// A member of a set kept the source as it was.
+    ExemptBySet,
+    /// No rule of any store would have rewritten the source.
+    NoRuleMatches,
+    /// Today's rules do not give what was seen.
+    NoRuleExplains,
+    /// Which rule it was depends on something that is not known.
+    RuleUncertain,
+    /// Rules could not be read.
+    RulesUnread,
+    /// Nobody that is known manages the rule.
+    UnownedRule,
+    /// A rule that would have translated too is never reached.
+    RuleShadowed,
+    /// Two rule stores translate side by side.
+    TwoBackends,
+    /// The rule names an address that no interface has.
+    StaleNatAddress,
     /// Only the port changed.
     PortRewritten,
     /// The source was rewritten twice.

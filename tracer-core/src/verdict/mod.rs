@@ -4,6 +4,7 @@ mod delivery;
 mod findings;
 mod origin;
 mod peer;
+mod rules;
 mod source;
 mod view;
 
@@ -12,7 +13,7 @@ pub use view::sighting;
 
 pub use origin::Origin;
 
-use crate::attribute;
+use crate::attribute::{self, Consulted};
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Hop, Journey};
 use crate::report::{Flow, Packets, SCHEMA, Unavailable};
@@ -28,16 +29,23 @@ pub struct Context<'a> {
     pub lost: u64,
     /// Points that were wanted and could not be observed.
     pub unavailable: &'a [Unavailable],
+    /// The rules, as far as they were read.
+    pub rules: &'a Consulted<'a>,
 }
 
 /// Judges one flow.
 #[must_use]
 pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     let journey = &closed.journey;
-    let rewrites = attribute::rewrites(journey, context.inventory);
+    let mut rewrites = attribute::rewrites(journey, context.inventory);
+    let rulings = attribute::rulings(journey, context.inventory, context.rules);
+    attribute::name_rules(&mut rewrites, &rulings);
     let delivery = delivery::delivery(closed);
     let mut verdict = source::verdict(journey, &rewrites, &delivery, context);
-    let findings = findings::findings(journey, &rewrites, &delivery, &verdict, context);
+    let mut findings = findings::findings(journey, &rewrites, &delivery, &verdict, context);
+    findings.extend(rules::findings(
+        journey, &rewrites, &rulings, &verdict, context,
+    ));
     verdict.complete = !findings.iter().any(|f| findings::is_doubt(f.code));
     let flow = attribute::original(journey);
     Flow {

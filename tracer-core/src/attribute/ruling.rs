@@ -1,0 +1,202 @@
+//! What the rules of the namespaces on a flow's way say of its first packet, and which of them did
+//! what was seen.
+
+use super::passage::{Passage, passages};
+use super::{entries, through};
+use crate::evaluate::{At, Bits, Decision, Outcome, Packet, Rules, Seen, Way, evaluate};
+use crate::event::NetnsId;
+use crate::inventory::Inventory;
+use crate::journey::{Hop, Journey};
+use crate::report::{self, Rewrite, RewriteAgent, RewriteDirection, RewriteField, RuleEvidence};
+use crate::rulebook::Rulebook;
+use crate::ruleset::{Chain, Ruleset, Table};
+use foldhash::fast::RandomState;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// A rulebook that is asked: rules are indexed once for all flows that are judged together.
+#[derive(Debug)]
+pub struct Consulted<'b> {
+    book: &'b Rulebook,
+    indexed: RefCell<HashMap<usize, Rc<Rules<'b>>, RandomState>>,
+}
+
+impl<'b> Consulted<'b> {
+    /// Opens a rulebook.
+    #[must_use]
+    pub fn new(book: &'b Rulebook) -> Self {
+        Self {
+            book,
+            indexed: RefCell::default(),
+        }
+    }
+
+    fn at(&self, netns: NetnsId, time_ns: u64) -> Option<(Rc<Rules<'b>>, bool)> {
+        let reading = self.book.at(netns, time_ns)?;
+        let mut indexed = self.indexed.borrow_mut();
+        let key = std::ptr::from_ref(reading.rules).addr();
+        let rules = indexed
+            .entry(key)
+            .or_insert_with(|| Rc::new(Rules::new(reading.rules)));
+        Some((Rc::clone(rules), reading.changed))
+    }
+}
+
+/// What the rules of one namespace say of the flow's first packet.
+#[derive(Clone, Debug)]
+pub struct Ruling<'a, 'b> {
+    /// The rules of the namespace.
+    pub rules: &'b Ruleset,
+    /// The packet's way through the namespace.
+    pub passage: Passage<'a>,
+    /// What its rules do to such a packet, by what is known of it.
+    pub outcome: Outcome<'b>,
+    /// What became of its addresses there.
+    pub seen: Seen,
+    /// The rules were changed at about that time.
+    pub changed: bool,
+}
+
+impl<'b> Ruling<'_, 'b> {
+    /// The rule that did what was seen to the source or the destination, if just one can have.
+    #[must_use]
+    pub fn decision(&self, source: bool) -> Option<Decision<'b>> {
+        let given = self.outcome.given(&self.seen);
+        let answer = if source {
+            given.source()
+        } else {
+            given.destination()
+        };
+        match answer.candidates.as_slice() {
+            [Some(one)] => Some((*one).clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Asks the rules of every namespace that the request went through.
+#[must_use]
+pub fn rulings<'a, 'b>(
+    journey: &'a Journey,
+    inventory: &Inventory,
+    rules: &Consulted<'b>,
+) -> Vec<Ruling<'a, 'b>> {
+    let ask = |passage: Passage<'a>| {
+        let (rules, changed) = rules.at(passage.netns, journey.first_ns)?;
+        let here = inventory.namespaces.get(&passage.netns)?;
+        let (packet, way) = packet(journey, &passage, inventory);
+        Some(Ruling {
+            rules: rules.ruleset(),
+            passage,
+            outcome: evaluate(&rules, &packet, way, here),
+            seen: seen(journey, &passage),
+            changed,
+        })
+    };
+    passages(journey).into_iter().filter_map(ask).collect()
+}
+
+/// The packet as the namespace's first hook sees it.
+fn packet(journey: &Journey, passage: &Passage<'_>, inventory: &Inventory) -> (Packet, Way) {
+    let name = |hop: &Hop| {
+        let link = inventory.link(hop.place.netns, hop.place.ifindex);
+        link.map(|l| l.name.clone())
+    };
+    let device = |hop: Option<&Hop>| hop.map_or(Some(String::new()), name);
+    let way = match (passage.entry, passage.exit) {
+        (None, _) => Way::Sent,
+        (Some(_), Some(_)) => Way::Forwarded,
+        (Some(_), None) if inventory.owns(passage.netns, passage.before.dst) => Way::Delivered,
+        (Some(_), None) => Way::Forwarded,
+    };
+    let (iif, mut oif) = (device(passage.entry), device(passage.exit));
+    if way == Way::Forwarded && passage.exit.is_none() {
+        oif = None;
+    }
+    let mut packet = Packet::first(passage.before, iif.as_deref(), oif.as_deref());
+    if let Some(entry) = passage.entry {
+        packet.mark = entry.mark.map_or(Bits::UNKNOWN, Bits::all);
+    }
+    packet.tcp_flags = journey.exchange.syn.map(|_| TCP_SYN);
+    (packet, way)
+}
+
+const TCP_SYN: u8 = 0x02;
+
+/// What became of the packet's addresses in a namespace: at its way out, or, where it was
+/// delivered, by its conntrack entry.
+fn seen(journey: &Journey, passage: &Passage<'_>) -> Seen {
+    let after = match passage.exit {
+        Some(exit) => exit.tuples().next(),
+        None => entries(journey, passage.netns, None).find_map(|ct| through(ct, passage.before)),
+    };
+    Seen {
+        source: after.map(|t| t.source()),
+        destination: after.map(|t| t.destination()),
+    }
+}
+
+/// Names the rule of each rewrite that netfilter did to the request.
+pub fn name_rules(rewrites: &mut [Rewrite], rulings: &[Ruling<'_, '_>]) {
+    for rewrite in rewrites {
+        let ours = rewrite.direction == RewriteDirection::Request
+            && matches!(
+                rewrite.agent,
+                RewriteAgent::Netfilter | RewriteAgent::Unknown
+            );
+        let ruling = rulings.iter().find(|r| {
+            ours && rewrite.netns == Some(r.passage.netns.0) && is_around(rewrite, r)
+        });
+        let Some(decision) = ruling.and_then(|r| r.decision(is_source(rewrite.field))) else {
+            continue;
+        };
+        rewrite.rule = Some(view(decision.by, &decision.path, RuleEvidence::Replayed));
+        let marker = decision.marked_by.last();
+        rewrite.marked_by = marker.map(|at| view(*at, &[*at], RuleEvidence::Replayed));
+        if [&rewrite.rule, &rewrite.marked_by].into_iter().flatten().any(is_service)
+            && rewrite.place == report::Where::Node
+        {
+            rewrite.place = report::Where::Service;
+        }
+    }
+}
+
+/// Whether the rewrite happened on this passage, and not on another one of the same namespace.
+fn is_around(rewrite: &Rewrite, ruling: &Ruling<'_, '_>) -> bool {
+    let before = ruling.passage.before;
+    let from = if is_source(rewrite.field) {
+        before.source()
+    } else {
+        before.destination()
+    };
+    (from.ip(), from.port()) == (rewrite.from.addr, rewrite.from.port)
+}
+
+fn is_source(field: RewriteField) -> bool {
+    matches!(field, RewriteField::Src | RewriteField::Sport)
+}
+
+/// Service chains are kube-proxy's.
+fn is_service(rule: &report::Rule) -> bool {
+    rule.owner.as_deref() == Some("kube-proxy")
+}
+
+/// A rule as the report shows it.
+#[must_use]
+pub fn view(at: At<'_>, path: &[At<'_>], evidence: RuleEvidence) -> report::Rule {
+    let (table, chain, rule): (&Table, &Chain, _) = (at.table, at.chain, at.rule);
+    report::Rule {
+        backend: table.id.backend.to_string(),
+        family: table.id.family.to_string(),
+        table: table.id.name.clone(),
+        chain: chain.name.clone(),
+        index: Some(rule.index),
+        handle: rule.handle,
+        text: rule.text.clone(),
+        comment: rule.comment.clone(),
+        owner: rule.owner.map(str::to_owned),
+        evidence,
+        path: path.iter().map(ToString::to_string).collect(),
+    }
+}

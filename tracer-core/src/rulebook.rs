@@ -1,0 +1,124 @@
+//! The rules of each namespace, as they were read, and for which moments a reading holds.
+//!
+//! Rules are read again and again while a trace runs. A reading that equals the one before only
+//! makes that one hold longer; one that differs begins a new version, and flows of the time between
+//! the two cannot be sure which of them they met.
+
+use crate::event::NetnsId;
+use crate::ruleset::Ruleset;
+use std::collections::BTreeMap;
+
+/// Most versions of one namespace's rules that are kept.
+const MAX_VERSIONS: usize = 4;
+
+/// What was read of every namespace.
+#[derive(Clone, Debug, Default)]
+pub struct Rulebook {
+    spaces: BTreeMap<NetnsId, Vec<Version>>,
+}
+
+/// Rules that were read alike from one moment to another.
+#[derive(Clone, Debug)]
+struct Version {
+    rules: Ruleset,
+    /// Before the first reading of it began.
+    from_ns: u64,
+    /// Before the last reading of it began.
+    to_ns: u64,
+}
+
+/// What is known of a namespace's rules at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading<'a> {
+    /// The rules.
+    pub rules: &'a Ruleset,
+    /// They were changed between two readings around that moment: these are those read after it.
+    pub changed: bool,
+}
+
+impl Rulebook {
+    /// Takes in a reading that was begun at `at_ns` (CLOCK_MONOTONIC).
+    pub fn add(&mut self, netns: NetnsId, at_ns: u64, rules: Ruleset) {
+        let versions = self.spaces.entry(netns).or_default();
+        match versions.last_mut() {
+            Some(last) if last.rules == rules => last.to_ns = last.to_ns.max(at_ns),
+            _ => versions.push(Version {
+                rules,
+                from_ns: at_ns,
+                to_ns: at_ns,
+            }),
+        }
+        if versions.len() > MAX_VERSIONS {
+            versions.remove(0);
+        }
+    }
+
+    /// When the last reading of a namespace began.
+    #[must_use]
+    pub fn read_ns(&self, netns: NetnsId) -> Option<u64> {
+        self.spaces.get(&netns)?.last().map(|v| v.to_ns)
+    }
+
+    /// The rules that a packet of that moment met.
+    #[must_use]
+    pub fn at(&self, netns: NetnsId, time_ns: u64) -> Option<Reading<'_>> {
+        let versions = self.spaces.get(&netns)?;
+        let next = versions.iter().position(|v| v.to_ns >= time_ns);
+        let (index, after) = match next {
+            Some(index) => (index, versions[index].from_ns > time_ns),
+            None => (versions.len().checked_sub(1)?, false),
+        };
+        Some(Reading {
+            rules: &versions[index].rules,
+            changed: after && index > 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ruleset::Unread;
+
+    const NODE: NetnsId = NetnsId(1);
+
+    /// Rulesets that differ.
+    fn rules(n: u32) -> Ruleset {
+        Ruleset {
+            unread: vec![Unread {
+                what: n.to_string(),
+                why: String::new(),
+            }],
+            ..Ruleset::default()
+        }
+    }
+
+    fn at(book: &Rulebook, time: u64) -> Option<(String, bool)> {
+        book.at(NODE, time)
+            .map(|r| (r.rules.unread[0].what.clone(), r.changed))
+    }
+
+    #[test]
+    fn a_moment_between_two_versions_is_uncertain() {
+        let mut book = Rulebook::default();
+        assert_eq!(at(&book, 5), None);
+        for (time, version) in [(10, 1), (20, 1), (30, 2), (40, 2)] {
+            book.add(NODE, time, rules(version));
+        }
+        assert_eq!(at(&book, 5), Some(("1".into(), false)));
+        assert_eq!(at(&book, 15), Some(("1".into(), false)));
+        assert_eq!(at(&book, 25), Some(("2".into(), true)));
+        assert_eq!(at(&book, 35), Some(("2".into(), false)));
+        assert_eq!(at(&book, 99), Some(("2".into(), false)));
+        assert_eq!(book.read_ns(NODE), Some(40));
+    }
+
+    #[test]
+    fn old_versions_are_dropped() {
+        let mut book = Rulebook::default();
+        for n in 0..100 {
+            book.add(NODE, u64::from(n), rules(n));
+        }
+        assert_eq!(book.spaces[&NODE].len(), MAX_VERSIONS);
+    }
+}

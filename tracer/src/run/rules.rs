@@ -1,0 +1,131 @@
+//! Rules are read beside the trace, by a thread of their own: of every namespace that a followed
+//! flow goes through, when the first does and again while others do.
+
+use crate::run::clock;
+use crate::system::netns::Netns;
+use crate::system::rules;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+use tracer_core::event::NetnsId;
+use tracer_core::rulebook::Rulebook;
+use tracer_core::ruleset::{Ruleset, Unread};
+
+/// Rules that were read longer ago than this are read again when a new flow goes through.
+const FRESH_NS: u64 = 1_000_000_000;
+/// Reading takes at most one part in so many of the time.
+const SHARE: u32 = 20;
+/// How long flows wait for rules that are being read.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A reading, with the moments at which it began and ended.
+struct Reading {
+    netns: NetnsId,
+    began_ns: u64,
+    took: Duration,
+    rules: Ruleset,
+}
+
+/// What is known of reading one namespace.
+#[derive(Clone, Copy, Default)]
+struct State {
+    /// A reading is under way.
+    pending: bool,
+    /// No other begins before this moment.
+    not_before_ns: u64,
+}
+
+/// The reader and what it has read.
+pub(super) struct RuleReader {
+    asked: Sender<Netns>,
+    read: Receiver<Reading>,
+    states: BTreeMap<NetnsId, State>,
+    pub(super) book: Rulebook,
+}
+
+impl RuleReader {
+    /// Starts the thread; it ends when this is dropped.
+    pub(super) fn start() -> std::io::Result<Self> {
+        let (asked, questions) = channel::<Netns>();
+        let (answers, read) = channel();
+        thread::Builder::new()
+            .name("srctrace-rules".into())
+            .stack_size(512 << 10)
+            .spawn(move || {
+                while let Ok(netns) = questions.recv() {
+                    if answers.send(reading(&netns)).is_err() {
+                        return;
+                    }
+                }
+            })?;
+        Ok(Self {
+            asked,
+            read,
+            states: BTreeMap::new(),
+            book: Rulebook::default(),
+        })
+    }
+
+    /// A followed packet went through a namespace at `time_ns`: asks for its rules, unless they were
+    /// read since, or lately enough.
+    pub(super) fn met(&mut self, netns: &Netns, time_ns: u64) {
+        let state = self.states.entry(netns.id).or_default();
+        let fresh = self.book.read_ns(netns.id).is_some_and(|at| at + FRESH_NS > time_ns);
+        if state.pending || fresh || time_ns < state.not_before_ns {
+            return;
+        }
+        state.pending = self.asked.send(netns.clone()).is_ok();
+    }
+
+    /// Takes in what was read by now.
+    pub(super) fn collect(&mut self) {
+        while let Ok(reading) = self.read.try_recv() {
+            self.add(reading);
+        }
+    }
+
+    /// Whether rules are being read for the first time that some flow waits for.
+    pub(super) fn is_waiting(&self) -> bool {
+        let first = |id: &NetnsId| self.book.read_ns(*id).is_none();
+        self.states.iter().any(|(id, s)| s.pending && first(id))
+    }
+
+    /// Waits until nothing is being read, but not for ever.
+    pub(super) fn wait(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while self.states.values().any(|s| s.pending) {
+            match self.read.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(reading) => self.add(reading),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn add(&mut self, reading: Reading) {
+        let pause = u64::try_from((reading.took * SHARE).as_nanos()).unwrap_or(u64::MAX);
+        let state = State {
+            pending: false,
+            not_before_ns: reading.began_ns.saturating_add(pause),
+        };
+        self.states.insert(reading.netns, state);
+        self.book.add(reading.netns, reading.began_ns, reading.rules);
+    }
+}
+
+fn reading(netns: &Netns) -> Reading {
+    let (began_ns, began) = (clock::monotonic_ns(), Instant::now());
+    let rules = rules::read(netns).unwrap_or_else(|error| Ruleset {
+        unread: vec![Unread {
+            what: "the rules".into(),
+            why: error.to_string(),
+        }],
+        ..Ruleset::default()
+    });
+    Reading {
+        netns: netns.id,
+        began_ns,
+        took: began.elapsed(),
+        rules,
+    }
+}
