@@ -1,4 +1,4 @@
-//! What the programs put into the ring buffer: one [`RawEvent`] per transition.
+//! What the programs put into the ring buffer: one [`RawEvent`] per transition, cut to what it holds.
 
 use crate::RawTuple;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -206,6 +206,9 @@ pub struct RawProcess {
 const _: () = assert!(size_of::<RawProcess>() == 32);
 
 /// One sighting of one packet.
+///
+/// What most sightings lack stands at the end, and a record in the ring leaves it off: see
+/// [`RawEvent::record_len`].
 #[repr(C)]
 #[derive(
     Clone,
@@ -249,10 +252,6 @@ pub struct RawEvent {
     pub present: u32,
     /// The packet's 5-tuple at this tap.
     pub tuple: RawTuple,
-    /// The tuple of the packet that an ICMP error quotes.
-    pub quoted: RawTuple,
-    /// The conntrack entry that the packet carries.
-    pub conntrack: RawConntrack,
     /// What no translator touches.
     pub print: RawFingerprint,
     /// Length of the packet from the network header, bytes.
@@ -261,8 +260,39 @@ pub struct RawEvent {
     pub packets: u64,
     /// Bytes (from the network header) of those.
     pub bytes: u64,
-    /// The task behind a packet that was made on this host.
+    /// The task behind a packet that was made on this host, if [`present::PROCESS`] or
+    /// [`present::CGROUP`].
     pub process: RawProcess,
+    /// The conntrack entry that the packet carries, if [`present::CONNTRACK`].
+    pub conntrack: RawConntrack,
+    /// The tuple of the packet that an ICMP error quotes, if [`present::QUOTED`].
+    pub quoted: RawTuple,
 }
 
 const _: () = assert!(size_of::<RawEvent>() == 296);
+
+impl RawEvent {
+    /// Length of a record that holds what `present` names: all that stands before, and that.
+    #[inline(always)]
+    #[must_use]
+    pub const fn record_len(present: u32) -> usize {
+        if present & present::QUOTED != 0 {
+            size_of::<Self>()
+        } else if present & present::CONNTRACK != 0 {
+            core::mem::offset_of!(Self, quoted)
+        } else if present & (present::PROCESS | present::CGROUP) != 0 {
+            core::mem::offset_of!(Self, conntrack)
+        } else {
+            core::mem::offset_of!(Self, process)
+        }
+    }
+
+    /// The event as it stands in the ring.
+    #[must_use]
+    pub fn record(&self) -> &[u8] {
+        let len = Self::record_len(self.present);
+        self.as_bytes().get(..len).unwrap_or_default()
+    }
+}
+
+const _: () = assert!(RawEvent::record_len(0) == 128);

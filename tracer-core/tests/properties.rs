@@ -251,7 +251,7 @@ fn what_was_told_makes_room_for_what_runs() {
     let flows = 5000;
     let mut told = Vec::new();
     for raw in tracer_core::synth::events(flows) {
-        let event = decode(zerocopy::IntoBytes::as_bytes(&raw)).expect("an event");
+        let event = decode(raw.record()).expect("an event");
         told.extend(trace.advance(event.time_ns, &inventory));
         assert!(!trace.push(event));
     }
@@ -278,7 +278,7 @@ fn memory_is_bounded_and_every_flow_is_told() {
     let mut told = 0;
     let flows = 5000;
     for raw in tracer_core::synth::events(flows) {
-        let event = decode(zerocopy::IntoBytes::as_bytes(&raw)).expect("an event");
+        let event = decode(raw.record()).expect("an event");
         let now = event.time_ns;
         if correlator.push(event) {
             told += correlator.advance(now, &inventory).len();

@@ -7,13 +7,13 @@ use crate::packet::{Proto, Tuple};
 use tracer_common::{
     RawConntrack, RawEvent, RawFingerprint, RawProcess, event_kind, matched, present, tap,
 };
-use zerocopy::FromBytes;
+use zerocopy::{FromZeros, IntoBytes};
 
 /// Why a record could not be read. Each is a bug or a foreign object, never a normal state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The record has another size than this build's events.
-    #[error("event record of {0} bytes, expected {expected}", expected = size_of::<RawEvent>())]
+    /// The record is not as long as what it says to hold.
+    #[error("event record of {0} bytes, which is not the length of what it holds")]
     Size(usize),
     /// A discriminant that this build does not know.
     #[error("event record with unknown {field} {value}")]
@@ -30,26 +30,30 @@ pub enum DecodeError {
 /// # Errors
 /// When the record has the wrong size or an unknown kind, tap, family or match.
 pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
-    if bytes.len() != size_of::<RawEvent>() {
-        return Err(DecodeError::Size(bytes.len()));
-    }
-    // Records in the ring are aligned; those from elsewhere may have to be copied.
-    match RawEvent::ref_from_bytes(bytes) {
-        Ok(raw) => convert(raw),
-        Err(_) => {
-            let raw = RawEvent::read_from_bytes(bytes);
-            convert(&raw.map_err(|_| DecodeError::Size(bytes.len()))?)
-        }
+    match bytes.first() {
+        Some(&event_kind::PACKET) => packet(&whole(bytes)?),
+        Some(&value) => Err(DecodeError::Unknown {
+            field: "kind",
+            value,
+        }),
+        None => Err(DecodeError::Size(0)),
     }
 }
 
-fn convert(raw: &RawEvent) -> Result<Event, DecodeError> {
-    if raw.kind != event_kind::PACKET {
-        return Err(DecodeError::Unknown {
-            field: "kind",
-            value: raw.kind,
-        });
+/// The event of a record, with zeros where the record leaves parts off.
+fn whole(bytes: &[u8]) -> Result<RawEvent, DecodeError> {
+    let mut raw = RawEvent::new_zeroed();
+    let part = raw.as_mut_bytes().get_mut(..bytes.len());
+    part.ok_or(DecodeError::Size(bytes.len()))?
+        .copy_from_slice(bytes);
+    if bytes.len() == RawEvent::record_len(raw.present) {
+        Ok(raw)
+    } else {
+        Err(DecodeError::Size(bytes.len()))
     }
+}
+
+fn packet(raw: &RawEvent) -> Result<Event, DecodeError> {
     let has = |bit| raw.present & bit != 0;
     let tuple = Tuple::from_raw(&raw.tuple).ok_or(DecodeError::Unknown {
         field: "family",
@@ -179,22 +183,65 @@ fn comm(bytes: &[u8; 16]) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use zerocopy::{FromZeros, IntoBytes};
+    use zerocopy::FromBytes;
+
+    fn sighting() -> RawEvent {
+        let mut raw = RawEvent::new_zeroed();
+        raw.kind = event_kind::PACKET;
+        raw.tap = tap::RECEIVE;
+        raw.tuple.family = 4;
+        raw.matched = matched::FORWARD;
+        raw
+    }
 
     #[test]
     fn a_record_of_another_size_is_refused() {
-        assert_eq!(decode(&[0; 3]), Err(DecodeError::Size(3)));
+        assert_eq!(decode(&[]), Err(DecodeError::Size(0)));
+        assert_eq!(decode(&[1; 3]), Err(DecodeError::Size(3)));
+        assert_eq!(decode(&[1; 400]), Err(DecodeError::Size(400)));
+    }
+
+    #[test]
+    fn a_record_is_as_long_as_what_it_holds() {
+        let mut raw = sighting();
+        raw.conntrack.orig.family = 4;
+        raw.conntrack.reply.family = 6;
+        raw.quoted.family = 4;
+        for (bits, len) in [
+            (0, 128),
+            (present::CGROUP, 160),
+            (present::PROCESS, 160),
+            (present::CONNTRACK, 256),
+            (present::CONNTRACK | present::PROCESS, 256),
+            (present::QUOTED, 296),
+        ] {
+            raw.present = bits;
+            assert_eq!(raw.record().len(), len);
+            let event = decode(raw.record()).unwrap();
+            let has = |bit| bits & bit != 0;
+            assert_eq!(
+                event.process.is_some(),
+                has(present::PROCESS | present::CGROUP)
+            );
+            assert_eq!(event.conntrack.is_some(), has(present::CONNTRACK));
+            assert_eq!(event.quoted.is_some(), has(present::QUOTED));
+        }
+    }
+
+    #[test]
+    fn a_record_that_says_to_hold_more_than_it_does_is_refused() {
+        let mut raw = sighting();
+        raw.present = present::CONNTRACK;
+        assert_eq!(decode(&raw.as_bytes()[..128]), Err(DecodeError::Size(128)));
+        assert_eq!(decode(raw.as_bytes()), Err(DecodeError::Size(296)));
     }
 
     #[test]
     fn an_unknown_tap_is_refused_and_named() {
-        let mut raw = RawEvent::new_zeroed();
-        raw.kind = event_kind::PACKET;
-        raw.tuple.family = 4;
-        raw.matched = matched::FORWARD;
+        let mut raw = sighting();
         raw.tap = 99;
         assert_eq!(
-            decode(raw.as_bytes()),
+            decode(raw.record()),
             Err(DecodeError::Unknown {
                 field: "tap",
                 value: 99
@@ -209,11 +256,11 @@ mod tests {
         }
 
         #[test]
-        fn any_record_of_the_right_size_is_read_without_panic(mut bytes in proptest::collection::vec(any::<u8>(), size_of::<RawEvent>())) {
-            bytes[0] = event_kind::PACKET;
-            bytes[1] = tap::RECEIVE;
-            bytes[4] = matched::FORWARD;
-            let _ = decode(&bytes);
+        fn any_record_of_the_right_size_is_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), size_of::<RawEvent>())) {
+            let mut raw = RawEvent::read_from_bytes(&bytes).unwrap();
+            (raw.kind, raw.tap, raw.matched) = (event_kind::PACKET, tap::RECEIVE, matched::FORWARD);
+            raw.tuple.family = 4 + raw.tuple.family % 2 * 2;
+            prop_assert!(decode(raw.record()).is_ok());
         }
     }
 }

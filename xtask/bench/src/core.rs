@@ -10,7 +10,6 @@ use tracer_core::inventory::Inventory;
 use tracer_core::journey::Settings;
 use tracer_core::report::{DeliveryCode, Flow, SourceCode};
 use tracer_core::trace::Trace;
-use zerocopy::IntoBytes as _;
 
 use crate::stats::Median;
 use crate::synth;
@@ -105,7 +104,7 @@ fn take_in(
 ) -> Result<Vec<Flow>> {
     let mut flows = Vec::new();
     for raw in ring {
-        let event = decode(raw.as_bytes())?;
+        let event = decode(raw.record())?;
         let now_ns = event.time_ns;
         if trace.push(event) {
             flows.extend(trace.advance(now_ns, inventory));
