@@ -74,12 +74,12 @@ fn describe(case: &Case) -> serde_json::Value {
 }
 
 fn run(case: &'static Case) -> Result<(), libtest_mimic::Failed> {
-    let outcome = locked(case.alone, case.run);
+    let outcome = locked(case);
     outcome.map_err(|error| libtest_mimic::Failed::from(format!("{error:#}")))
 }
 
-/// Runs `f` while no lab that must be alone runs, or while no other lab runs at all.
-fn locked(alone: bool, f: fn() -> Result<()>) -> Result<()> {
+/// Runs a lab while no lab that must be alone runs, or while no other lab runs at all.
+fn locked(case: &'static Case) -> Result<()> {
     fs::create_dir_all("/run/lock").context("create /run/lock")?;
     let file = File::options()
         .create(true)
@@ -88,22 +88,22 @@ fn locked(alone: bool, f: fn() -> Result<()>) -> Result<()> {
         .mode(0o600)
         .open(LOCK)
         .context(LOCK)?;
-    let how = if alone {
+    let how = if case.alone {
         FlockArg::LockExclusive
     } else {
         FlockArg::LockShared
     };
     match Flock::lock(file, how) {
-        Ok(_held) => in_time(f),
+        Ok(_held) => in_time(case),
         Err((_, errno)) => bail!("lock {LOCK}: {errno}"),
     }
 }
 
-/// Runs `f` on a thread of its own, so that one that hangs fails and the others still run.
-fn in_time(f: fn() -> Result<()>) -> Result<()> {
+/// Runs a lab on a thread of its own, so that one that hangs fails and the others still run.
+fn in_time(case: &'static Case) -> Result<()> {
     let (done, result) = channel();
     let running = thread::Builder::new()
-        .spawn(move || done.send(f()))
+        .spawn(move || done.send(case.run()))
         .context("start the lab's thread")?;
     match result.recv_timeout(LONGEST) {
         Ok(outcome) => outcome,

@@ -81,4 +81,15 @@ impl Lab {
         self.in_ns(ns, || netns::run_with_input(&mut command, script))?
             .with_context(|| format!("nft rules of {ns}"))
     }
+
+    /// Loads a script for `ipset restore`.
+    ///
+    /// # Errors
+    /// When ipset refuses it.
+    pub fn ipset(&self, ns: &str, script: &str) -> Result<()> {
+        let mut command = Command::new("ipset");
+        command.arg("restore");
+        self.in_ns(ns, || netns::run_with_input(&mut command, script))?
+            .with_context(|| format!("ipsets of {ns}"))
+    }
 }

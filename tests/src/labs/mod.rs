@@ -4,6 +4,7 @@ mod contract;
 mod counts;
 mod covers;
 mod expectations;
+mod field;
 mod ground;
 mod hostile;
 mod job;
@@ -82,8 +83,14 @@ pub struct Case {
     pub needs: &'static [&'static str],
     /// Whether no other lab may run beside it.
     pub alone: bool,
-    /// The lab.
-    pub run: fn() -> Result<()>,
+    run: Run,
+}
+
+/// What a lab runs.
+#[derive(Debug)]
+enum Run {
+    Function(fn() -> Result<()>),
+    Story(&'static field::Story),
 }
 
 impl Case {
@@ -100,7 +107,30 @@ impl Case {
             kernels: EVERYWHERE,
             needs: &[],
             alone: false,
-            run,
+            run: Run::Function(run),
+        }
+    }
+
+    /// A field case.
+    fn of_story(story: &'static field::Story) -> Self {
+        Self {
+            name: story.name,
+            rows: &[],
+            kernels: story.kernels,
+            needs: story.needs,
+            alone: false,
+            run: Run::Story(story),
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// When anything is not as it should be.
+    pub fn run(&self) -> Result<()> {
+        match self.run {
+            Run::Function(run) => run(),
+            Run::Story(story) => story.play(),
         }
     }
 
@@ -142,6 +172,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         service::CASES,
         shapes::CASES,
         reply::CASES,
+        field::cases(),
     ]
     .into_iter()
     .flatten()

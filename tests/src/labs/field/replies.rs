@@ -1,0 +1,139 @@
+//! Cases in which a packet or its reply vanishes, or leaves as nobody meant it to.
+
+use super::story::{FROM_OUTSIDE, FROM_POD, Rules, Story, Truth, two_nics, two_pods};
+
+/// Strict reverse path filtering everywhere on the node.
+const STRICT: Rules = Rules::Sysctl("node", "ipv4/conf/all/rp_filter", "1");
+/// The pod's address belongs to the second network: it leaves by eth1.
+const SOURCE_ROUTED: &[Rules] = &[
+    Rules::Run(
+        "node",
+        "ip route add default via 192.168.60.20 dev eth1 table 42",
+    ),
+    Rules::Run(
+        "node",
+        "ip rule add from 10.77.1.10 lookup 42 priority 1536",
+    ),
+    Rules::Nat(
+        "-A PREROUTING -p tcp -m tcp --dport 30080 -j DNAT --to-destination 10.77.1.10:8080",
+    ),
+    STRICT,
+];
+
+pub(super) const STORIES: &[Story] = &[
+    Story {
+        name: "field_c42_reply_by_another_interface",
+        ground: |net| {
+            two_nics(net);
+            net.ip("peer", "rule add to 192.168.60.10 lookup 60")
+                .ip("peer", "route add 192.168.60.10 dev e1 table 60");
+        },
+        rules: &[
+            Rules::Nat("-A POSTROUTING -o eth0 -j SNAT --to-source 192.168.60.10"),
+            STRICT,
+        ],
+        ..FROM_POD
+    },
+    Story {
+        name: "field_c43_node_port_of_a_pod_on_another_interface",
+        ground: two_nics,
+        rules: SOURCE_ROUTED,
+        ..FROM_OUTSIDE
+    },
+    Story {
+        name: "field_c45_forwarding_off",
+        rules: &[Rules::Sysctl("node", "ipv4/ip_forward", "0")],
+        ..FROM_POD
+    },
+    Story {
+        name: "field_c45_forwarding_off_on_the_device",
+        rules: &[Rules::Sysctl("node", "ipv4/conf/veth-pod/forwarding", "0")],
+        ..FROM_POD
+    },
+    Story {
+        name: "field_c46_forward_policy",
+        rules: &[Rules::Legacy("*filter\n:FORWARD DROP [0:0]\nCOMMIT\n")],
+        ..FROM_POD
+    },
+    Story {
+        name: "field_c46_reply_dropped_by_policy",
+        rules: &[Rules::Legacy(
+            "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -i veth-pod -j ACCEPT\nCOMMIT\n",
+        )],
+        ..FROM_POD
+    },
+    Story {
+        name: "field_c40_stateless_rewrite",
+        rules: &[
+            Rules::Run("node", "ip addr add 192.168.50.77/32 dev eth0"),
+            Rules::Nft(
+                "table ip raw-rewrite {\n chain post {\n type filter hook postrouting priority 0; policy accept;\n ip saddr 10.77.1.10 ip saddr set 192.168.50.77\n }\n}\n",
+            ),
+        ],
+        ..FROM_POD
+    },
+    Story {
+        name: "field_c54_bridge_bypasses_nat",
+        ground: |net| {
+            two_pods(net);
+            net.ip("node", "link add br0 type bridge")
+                .ip("node", "link set veth-pod master br0")
+                .ip("node", "link set veth-pod2 master br0")
+                .ip("node", "addr add 10.77.0.1/16 dev br0")
+                .ip("node", "link set br0 up")
+                .ip("node", "addr del 10.77.1.1/24 dev veth-pod")
+                .ip("node", "addr del 10.77.2.1/24 dev veth-pod2")
+                .ip("pod", "addr del 10.77.1.10/24 dev p0")
+                .ip("pod", "addr add 10.77.1.10/16 dev p0")
+                .ip("pod", "route add default via 10.77.0.1")
+                .ip("pod2", "addr del 10.77.2.11/24 dev p0")
+                .ip("pod2", "addr add 10.77.2.11/16 dev p0")
+                .ip("pod2", "route add default via 10.77.0.1");
+        },
+        rules: &[
+            Rules::Sysctl("node", "bridge/bridge-nf-call-iptables", "0"),
+            Rules::Nat(
+                "-A PREROUTING -d 10.96.0.50/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.77.2.11:8080",
+            ),
+        ],
+        needs: &["br_netfilter"],
+        server: ("pod2", "10.77.2.11:8080"),
+        client: ("pod", "10.96.0.50:80"),
+        args: &["10.96.0.50:80"],
+        ..FROM_POD
+    },
+    Story {
+        name: "field_c59_gateway_does_not_forward",
+        ground: |net| vpn(net, "0"),
+        client: ("client", "192.168.50.20:8080"),
+        ..FROM_POD
+    },
+    Story {
+        name: "field_c59_pool_is_not_masqueraded",
+        ground: |net| vpn(net, "1"),
+        rules: &[Rules::Nat("-A POSTROUTING -s 10.77.0.0/16 -j MASQUERADE")],
+        client: ("client", "192.168.50.20:8080"),
+        ..FROM_POD
+    },
+    Story {
+        name: "field_c59_masqueraded_twice",
+        ground: |net| vpn(net, "1"),
+        rules: &[
+            Rules::NatIn("pod", "-A POSTROUTING -s 10.13.0.0/24 -o p+ -j MASQUERADE"),
+            Rules::Nat("-A POSTROUTING -s 10.77.0.0/16 -j MASQUERADE"),
+        ],
+        client: ("client", "192.168.50.20:8080"),
+        truth: Truth::Seen("192.168.50.10"),
+        ..FROM_POD
+    },
+];
+
+/// The pod is a VPN server with one client, 10.13.0.2.
+fn vpn(net: &mut crate::lab::Topology, forward: &str) {
+    net.sysctl("pod", "ipv4/ip_forward", forward)
+        .veth(("client", "c0"), ("pod", "tun0"))
+        .addr("client", "c0", "10.13.0.2/24")
+        .addr("pod", "tun0", "10.13.0.1/24")
+        .route("client", "default via 10.13.0.1")
+        .route("node", "10.13.0.0/24 via 10.77.1.10");
+}
