@@ -1,10 +1,12 @@
 //! The whole way: events in, judged flows out, and the sums of the run.
 
+use crate::attribute::Consulted;
 use crate::event::{Counter, Event};
 use crate::group::Groups;
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Correlator, ReadCounter, Settings, Stats};
 use crate::report::{Flow, Flows, Unavailable};
+use crate::rulebook::Rulebook;
 use crate::verdict::{self, Context};
 use std::collections::BTreeSet;
 
@@ -56,6 +58,7 @@ pub struct Trace {
     realtime_offset_ns: i64,
     losses: Vec<Loss>,
     unavailable: Vec<Unavailable>,
+    rulebook: Rulebook,
     groups: Groups,
     reported: u64,
 }
@@ -71,6 +74,7 @@ impl Trace {
             realtime_offset_ns,
             losses: Vec::new(),
             unavailable: Vec::new(),
+            rulebook: Rulebook::default(),
             groups: Groups::default(),
             reported: 0,
         }
@@ -116,6 +120,11 @@ impl Trace {
         self.unavailable.push(what);
     }
 
+    /// The rules by which flows are judged.
+    pub fn rulebook(&mut self) -> &mut Rulebook {
+        &mut self.rulebook
+    }
+
     /// Judges the flows that are over or quiet at `now_ns` (CLOCK_MONOTONIC).
     pub fn advance(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Flow> {
         self.advance_with(now_ns, inventory, &mut |_| None)
@@ -151,6 +160,7 @@ impl Trace {
     }
 
     fn judge(&mut self, closed: &[Closed], inventory: &Inventory) -> Vec<Flow> {
+        let rules = Consulted::new(&self.rulebook);
         let flows: Vec<Flow> = closed
             .iter()
             .map(|closed| {
@@ -159,6 +169,7 @@ impl Trace {
                     realtime_offset_ns: self.realtime_offset_ns,
                     lost: self.lost_during(closed),
                     unavailable: &self.unavailable,
+                    rules: &rules,
                 };
                 verdict::judge(closed, &context)
             })

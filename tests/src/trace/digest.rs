@@ -3,8 +3,10 @@
 //! ```text
 //! tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
 //! request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+//! rule iptables-legacy nat/IP-MASQ 3
 //! source-rewritten, on the wire 10.100.0.5, completed
 //! ```
+//! A rule that another one marked the packet for says by whom; a finding that is about a rule is a line with its code.
 //! A `?` at the end of the last line means that the verdict is not complete.
 
 use serde_json::Value;
@@ -21,6 +23,7 @@ pub fn digest(flow: &Value, names: &Names) -> String {
             .iter()
             .map(|drop| format!("dropped: {}", text(&drop["reason"]))),
     );
+    lines.extend(about_rules(list(&flow["findings"])));
     lines.push(verdict(flow));
     lines.join("\n")
 }
@@ -72,6 +75,7 @@ fn rewrites(all: &[Value]) -> Vec<String> {
         } else if !all.iter().any(|there| undoes(one, there)) {
             lines.push(rewrite(one));
         }
+        lines.extend(rewriter(one));
     }
     lines
 }
@@ -89,6 +93,37 @@ fn rewrite(rewrite: &Value) -> String {
         text(&rewrite["agent"]),
         text(&rewrite["evidence"])
     )
+}
+
+/// The rule behind a rewrite, and the one that marked the packet for it.
+fn rewriter(rewrite: &Value) -> Option<String> {
+    let marked = rule(&rewrite["marked_by"]).map(|by| format!(", marked by {by}"));
+    rule(&rewrite["rule"]).map(|rule| format!("rule {rule}{}", marked.unwrap_or_default()))
+}
+
+/// A rule's place: backend, table, chain, and its number there or its handle.
+fn rule(rule: &Value) -> Option<String> {
+    let number = match (&rule["handle"], text(&rule["backend"]).as_str()) {
+        (handle, "nft") if !handle.is_null() => format!("handle {handle}"),
+        _ => text(&rule["index"]),
+    };
+    let place = |rule: &Value| {
+        format!(
+            "{} {}/{} {number}",
+            text(&rule["backend"]),
+            text(&rule["table"]),
+            text(&rule["chain"])
+        )
+    };
+    (!rule.is_null()).then(|| place(rule))
+}
+
+/// Findings that are about a rule.
+fn about_rules(findings: &[Value]) -> impl Iterator<Item = String> {
+    let line = |finding: &Value| {
+        rule(&finding["rule"]).map(|rule| format!("{}: {rule}", text(&finding["code"])))
+    };
+    findings.iter().filter_map(line)
 }
 
 fn verdict(flow: &Value) -> String {
@@ -140,17 +175,21 @@ mod tests {
             "count": 3,
             "rewrites": [{"direction": "request", "field": "src", "from": {"addr": "fd12::4", "port": 1},
                 "to": {"addr": "fd10::5", "port": 2}, "where": "node", "hook": null, "agent": "tc-bpf",
-                "evidence": "between"}],
+                "evidence": "between", "marked_by": null,
+                "rule": {"backend": "nft", "table": "t", "chain": "c", "index": 1, "handle": 7}}],
             "drops": [{"reason": "NETFILTER_DROP"}],
             "delivery": {"code": "dropped"},
-            "findings": [{"code": "events-lost"}],
+            "findings": [{"code": "events-lost", "rule": null}, {"code": "unowned-rule",
+                "rule": {"backend": "iptables-nft", "table": "nat", "chain": "c", "index": 1, "handle": 7}}],
             "verdict": {"source": "source-rewritten", "source_on_wire": "fd10::5", "complete": false},
         });
         let text = "tcp [fd12::4]:1 > [fd50::20]:443 from pod pod x3\n\
                     request src [fd12::4]:1 > [fd10::5]:2 at node, null, tc-bpf, by between\n\
+                    rule nft t/c handle 7\n\
                     dropped: NETFILTER_DROP\n\
+                    unowned-rule: iptables-nft nat/c 1\n\
                     source-rewritten, on the wire fd10::5, dropped ?";
         assert_eq!(digest(&flow, &Names::of(&[])), text);
-        assert_eq!(findings(&flow), ["events-lost"]);
+        assert_eq!(findings(&flow), ["events-lost", "unowned-rule"]);
     }
 }

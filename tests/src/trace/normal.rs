@@ -2,7 +2,8 @@
 //!
 //! What is replaced: times, durations, ids, process ids and names, namespace inodes (by the lab's names), interface indexes,
 //! the machine's name and kernel, counts of packets and events (how TCP acknowledges is the kernel's affair; zero stays
-//! zero), and the means of observation, which depend on the kernel. Everything else stays.
+//! zero), and the means of observation, which depend on the kernel, as does whether a rule was observed or replayed.
+//! Everything else stays.
 
 use serde_json::{Map, Value, json};
 
@@ -84,6 +85,9 @@ pub fn normal(key: &str, value: Value, names: &Names) -> Value {
         _ if REPLACED.contains(&key) => Value::String(format!("<{key}>")),
         Value::Number(number) if COUNTED.contains(&key) && number.as_u64() != Some(0) => {
             json!("<n>")
+        }
+        Value::String(text) if key == "evidence" && (text == "observed" || text == "replayed") => {
+            json!("<observed or replayed>")
         }
         Value::Number(number) if key == "netns" => Value::String(names.apply(&number.to_string())),
         Value::String(text) => Value::String(names.apply(&text)),

@@ -145,16 +145,19 @@ pub fn name_rules(rewrites: &mut [Rewrite], rulings: &[Ruling<'_, '_>]) {
                 rewrite.agent,
                 RewriteAgent::Netfilter | RewriteAgent::Unknown
             );
-        let ruling = rulings.iter().find(|r| {
-            ours && rewrite.netns == Some(r.passage.netns.0) && is_around(rewrite, r)
-        });
+        let ruling = rulings
+            .iter()
+            .find(|r| ours && rewrite.netns == Some(r.passage.netns.0) && is_around(rewrite, r));
         let Some(decision) = ruling.and_then(|r| r.decision(is_source(rewrite.field))) else {
             continue;
         };
         rewrite.rule = Some(view(decision.by, &decision.path, RuleEvidence::Replayed));
         let marker = decision.marked_by.last();
         rewrite.marked_by = marker.map(|at| view(*at, &[*at], RuleEvidence::Replayed));
-        if [&rewrite.rule, &rewrite.marked_by].into_iter().flatten().any(is_service)
+        if [&rewrite.rule, &rewrite.marked_by]
+            .into_iter()
+            .flatten()
+            .any(is_service)
             && rewrite.place == report::Where::Node
         {
             rewrite.place = report::Where::Service;

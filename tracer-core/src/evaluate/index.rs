@@ -34,6 +34,12 @@ impl<'r> Rules<'r> {
         }
     }
 
+    /// The ruleset.
+    #[must_use]
+    pub fn ruleset(&self) -> &'r Ruleset {
+        self.ruleset
+    }
+
     /// Base chains that a packet of this IP version meets at a hook, in no particular order.
     /// Chains that can do nothing (no rules, policy accept) are left out.
     pub(super) fn bases(&self, hook: Hook, version: u8) -> Vec<BaseAt<'_, 'r>> {

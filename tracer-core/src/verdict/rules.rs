@@ -32,8 +32,13 @@ pub(super) fn findings(
         let out = rulings.iter().filter(|r| decides(r, context)).next_back();
         found.extend(out.and_then(kept));
     }
-    for rewrite in rewrites.iter().filter(|r| r.direction == RewriteDirection::Request) {
-        let ruling = rulings.iter().find(|r| Some(r.passage.netns.0) == rewrite.netns);
+    for rewrite in rewrites
+        .iter()
+        .filter(|r| r.direction == RewriteDirection::Request)
+    {
+        let ruling = rulings
+            .iter()
+            .find(|r| Some(r.passage.netns.0) == rewrite.netns);
         found.extend(stale_address(rewrite, context));
         found.extend(unowned(rewrite));
         found.extend(ruling.and_then(|r| shadowed(rewrite, r)));
@@ -45,8 +50,7 @@ pub(super) fn findings(
 /// The last namespace that could have translated on the way out: the node's, or the last one where
 /// the node was not met. What a packet did inside its own pod is not asked.
 fn decides(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> bool {
-    ruling.passage.exit.is_some()
-        && context.inventory.role(ruling.passage.netns) == Role::Node
+    ruling.passage.exit.is_some() && context.inventory.role(ruling.passage.netns) == Role::Node
 }
 
 /// Why the source was kept.
@@ -130,7 +134,10 @@ fn undecided(ruling: &Ruling<'_, '_>) -> Option<Finding> {
 /// Rules that could not be read make every answer about them uncertain.
 fn unread(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> Option<Finding> {
     let unread = &ruling.rules.unread;
-    let what: Vec<String> = unread.iter().map(|u| format!("{}: {}", u.what, u.why)).collect();
+    let what: Vec<String> = unread
+        .iter()
+        .map(|u| format!("{}: {}", u.what, u.why))
+        .collect();
     (!what.is_empty()).then(|| Finding {
         text: format!(
             "rules {} could not be read: {}",
@@ -187,7 +194,9 @@ fn unexplained(
             "the rules {} as they are now do not explain what was seen: by them {would}; {why}",
             place(ruling, context)
         ),
-        fix: journey.predates.then(|| "open the connection anew".to_owned()),
+        fix: journey
+            .predates
+            .then(|| "open the connection anew".to_owned()),
         ..finding(Code::NoRuleExplains, Severity::Warning)
     })
 }
@@ -222,7 +231,10 @@ fn unowned(rewrite: &Rewrite) -> Option<Finding> {
         crate::report::RewriteField::Src | crate::report::RewriteField::Sport
     );
     source.then(|| Finding {
-        text: format!("{} is nobody's that is known: set by hand or by a script", name(rule)),
+        text: format!(
+            "{} is nobody's that is known: set by hand or by a script",
+            name(rule)
+        ),
         rule: Some(rule.clone()),
         ..finding(Code::UnownedRule, Severity::Info)
     })
@@ -232,7 +244,11 @@ fn unowned(rewrite: &Rewrite) -> Option<Finding> {
 fn shadowed(rewrite: &Rewrite, ruling: &Ruling<'_, '_>) -> Option<Finding> {
     let rule = rewrite.rule.as_ref()?;
     let late = ruling.outcome.shadowed.iter().find(|s| is(s.by, rule))?;
-    let mut text = format!("{} is never reached: {} comes first", name_at(late.rule), name(rule));
+    let mut text = format!(
+        "{} is never reached: {} comes first",
+        name_at(late.rule),
+        name(rule)
+    );
     if late.rule.table.id.backend != late.by.table.id.backend {
         text.push_str(" in another store");
     }
@@ -245,8 +261,17 @@ fn shadowed(rewrite: &Rewrite, ruling: &Ruling<'_, '_>) -> Option<Finding> {
 
 fn is(at: At<'_>, rule: &Rule) -> bool {
     let id = at.id();
-    (id.table.backend.to_string(), id.table.name, id.chain, Some(id.index))
-        == (rule.backend.clone(), rule.table.clone(), rule.chain.clone(), rule.index)
+    (
+        id.table.backend.to_string(),
+        id.table.name,
+        id.chain,
+        Some(id.index),
+    ) == (
+        rule.backend.clone(),
+        rule.table.clone(),
+        rule.chain.clone(),
+        rule.index,
+    )
 }
 
 /// More than one store holds rules that translate sources.
@@ -290,7 +315,10 @@ pub(super) fn name(rule: &Rule) -> String {
         (_, None, Some(handle)) => format!(" handle {handle}"),
         (_, None, None) => String::new(),
     };
-    let owner = rule.owner.as_ref().map_or(String::new(), |o| format!(" ({o})"));
+    let owner = rule
+        .owner
+        .as_ref()
+        .map_or(String::new(), |o| format!(" ({o})"));
     let table = match rule.backend.as_str() {
         "nft" => format!("{} {}", rule.family, rule.table),
         _ => rule.table.clone(),

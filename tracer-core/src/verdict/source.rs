@@ -1,6 +1,6 @@
 //! What became of the source address.
 
-use super::Context;
+use super::{Context, rules};
 use crate::attribute::{original, role_word};
 use crate::event::{Dir, NetnsId};
 use crate::inventory::{Inventory, Role};
@@ -85,7 +85,11 @@ fn elsewhere<'a>(change: &Rewrite, context: &Context<'a>) -> Option<&'a str> {
 
 fn agent(change: &Rewrite) -> String {
     match change.agent {
-        RewriteAgent::Netfilter => format!(", netfilter{}", change.hook.map_or("", hook)),
+        RewriteAgent::Netfilter => {
+            let rule = change.rule.as_ref().map(rules::name);
+            let rule = rule.map_or(String::new(), |name| format!(", {name}"));
+            format!(", netfilter{}{rule}", change.hook.map_or("", hook))
+        }
         RewriteAgent::TcBpf => match change.hook {
             Some(RewriteHook::TcIngress) => ", a traffic-control program at ingress".into(),
             _ => ", a traffic-control program at egress".into(),

@@ -4,6 +4,7 @@ use super::clock;
 use super::failure::Failure;
 use super::plan::Plan;
 use super::probe::Probe;
+use super::rules::RuleReader;
 use super::signals::Signals;
 use super::silence::Silence;
 use super::taps::Taps;
@@ -44,6 +45,7 @@ pub(super) struct Live<'a> {
     ring: Ring,
     trace: Trace,
     taps: Taps,
+    rules: RuleReader,
     teller: Teller,
     expectations: Expectations,
     silence: Silence<'a>,
@@ -76,6 +78,7 @@ impl<'a> Live<'a> {
         ring: Ring,
         trace: Trace,
         taps: Taps,
+        rules: RuleReader,
         teller: Teller,
     ) -> Self {
         Self {
@@ -87,6 +90,7 @@ impl<'a> Live<'a> {
             ring,
             trace,
             taps,
+            rules,
             teller,
             expectations: Expectations::default(),
             started: clock::utc_now(),
@@ -187,6 +191,7 @@ impl<'a> Live<'a> {
                 ring,
                 trace,
                 taps,
+                rules,
                 teller,
                 survey,
                 strangers,
@@ -198,6 +203,9 @@ impl<'a> Live<'a> {
                     // A record that cannot be read is a bug of ours; it was counted as told.
                     let Ok(event) = decode(bytes) else { return };
                     taps.sighted(&event);
+                    if let Some(netns) = event.netns.and_then(|id| survey.netns(id)) {
+                        rules.met(netns, event.time_ns, trace.rulebook());
+                    }
                     teller.packet(&event, survey.inventory());
                     note_unknown(&event, survey.inventory(), strangers, cgroups);
                     full |= trace.push(event);
@@ -232,12 +240,16 @@ impl<'a> Live<'a> {
         if round.is_multiple_of(COUNT_EVERY) && self.trace.stats().followed <= FEW_FLOWS {
             self.count_flows(now)?;
         }
+        if self.rules.is_waiting(self.trace.rulebook()) {
+            return Ok(());
+        }
         let flows = self.advance(now);
         self.tell(&flows)?;
         Ok(())
     }
 
     fn advance(&mut self, now_ns: u64) -> Vec<Flow> {
+        self.rules.collect(self.trace.rulebook());
         let Self {
             trace,
             programs,
@@ -290,6 +302,7 @@ impl<'a> Live<'a> {
         self.count_lost(now)?;
         self.survey.learn(&std::mem::take(&mut self.strangers));
         self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
+        self.rules.wait(self.trace.rulebook());
         let Self {
             trace,
             programs,

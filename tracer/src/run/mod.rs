@@ -7,6 +7,7 @@ mod leftovers;
 mod live;
 mod plan;
 mod probe;
+mod rules;
 mod signals;
 mod silence;
 mod taps;

@@ -5,7 +5,7 @@ use crate::run::clock;
 use crate::system::netns::Netns;
 use crate::system::rules;
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use tracer_core::event::NetnsId;
@@ -30,18 +30,17 @@ struct Reading {
 /// What is known of reading one namespace.
 #[derive(Clone, Copy, Default)]
 struct State {
-    /// A reading is under way.
-    pending: bool,
-    /// No other begins before this moment.
+    /// Since when a reading is under way.
+    pending: Option<Instant>,
+    /// No other begins before this moment, CLOCK_MONOTONIC nanoseconds.
     not_before_ns: u64,
 }
 
-/// The reader and what it has read.
+/// The thread that reads, and what it was asked.
 pub(super) struct RuleReader {
     asked: Sender<Netns>,
     read: Receiver<Reading>,
     states: BTreeMap<NetnsId, State>,
-    pub(super) book: Rulebook,
 }
 
 impl RuleReader {
@@ -63,53 +62,60 @@ impl RuleReader {
             asked,
             read,
             states: BTreeMap::new(),
-            book: Rulebook::default(),
         })
     }
 
-    /// A followed packet went through a namespace at `time_ns`: asks for its rules, unless they were
-    /// read since, or lately enough.
-    pub(super) fn met(&mut self, netns: &Netns, time_ns: u64) {
+    /// A followed packet went through a namespace at `time_ns` (CLOCK_MONOTONIC): asks for its rules,
+    /// unless they were read since, or lately enough.
+    pub(super) fn met(&mut self, netns: &Netns, time_ns: u64, book: &Rulebook) {
         let state = self.states.entry(netns.id).or_default();
-        let fresh = self.book.read_ns(netns.id).is_some_and(|at| at + FRESH_NS > time_ns);
-        if state.pending || fresh || time_ns < state.not_before_ns {
+        let fresh = book
+            .read_ns(netns.id)
+            .is_some_and(|at| at.saturating_add(FRESH_NS) > time_ns);
+        if state.pending.is_some() || fresh || time_ns < state.not_before_ns {
             return;
         }
-        state.pending = self.asked.send(netns.clone()).is_ok();
+        let asked = self.asked.send(netns.clone()).is_ok();
+        state.pending = asked.then(Instant::now);
     }
 
     /// Takes in what was read by now.
-    pub(super) fn collect(&mut self) {
+    pub(super) fn collect(&mut self, book: &mut Rulebook) {
         while let Ok(reading) = self.read.try_recv() {
-            self.add(reading);
+            self.add(reading, book);
         }
     }
 
-    /// Whether rules are being read for the first time that some flow waits for.
-    pub(super) fn is_waiting(&self) -> bool {
-        let first = |id: &NetnsId| self.book.read_ns(*id).is_none();
-        self.states.iter().any(|(id, s)| s.pending && first(id))
+    /// Whether rules are being read for the first time: flows wait for them, for a while.
+    pub(super) fn is_waiting(&self, book: &Rulebook) -> bool {
+        self.states.iter().any(|(id, state)| {
+            let young = state
+                .pending
+                .is_some_and(|since| since.elapsed() < PATIENCE);
+            young && book.read_ns(*id).is_none()
+        })
     }
 
     /// Waits until nothing is being read, but not for ever.
-    pub(super) fn wait(&mut self) {
+    pub(super) fn wait(&mut self, book: &mut Rulebook) {
         let end = Instant::now() + PATIENCE;
-        while self.states.values().any(|s| s.pending) {
-            match self.read.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(reading) => self.add(reading),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
-            }
+        while self.states.values().any(|s| s.pending.is_some()) {
+            let left = end.saturating_duration_since(Instant::now());
+            let Ok(reading) = self.read.recv_timeout(left) else {
+                return;
+            };
+            self.add(reading, book);
         }
     }
 
-    fn add(&mut self, reading: Reading) {
+    fn add(&mut self, reading: Reading, book: &mut Rulebook) {
         let pause = u64::try_from((reading.took * SHARE).as_nanos()).unwrap_or(u64::MAX);
         let state = State {
-            pending: false,
+            pending: None,
             not_before_ns: reading.began_ns.saturating_add(pause),
         };
         self.states.insert(reading.netns, state);
-        self.book.add(reading.netns, reading.began_ns, reading.rules);
+        book.add(reading.netns, reading.began_ns, reading.rules);
     }
 }
 

@@ -5,6 +5,7 @@ use super::failure::Failure;
 use super::live::Live;
 use super::plan::{self, Plan};
 use super::probe;
+use super::rules::RuleReader;
 use super::signals::Signals;
 use super::taps::Taps;
 use super::tell::Teller;
@@ -55,7 +56,11 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     trace.want(wanted.clone());
     let taps = Taps::new(options.tap, &wanted, &mut programs, types.unavailable)?;
     let teller = Teller::new(options, survey.inventory());
-    let mut live = Live::new(plan, survey, watch, programs, ring, trace, taps, teller);
+    let rules = RuleReader::start()
+        .map_err(|e| Failure::CannotTrace(format!("cannot start a thread to read rules: {e}")))?;
+    let mut live = Live::new(
+        plan, survey, watch, programs, ring, trace, taps, rules, teller,
+    );
     host::take_precedence();
     host::return_memory();
     announce(options, &live, start);
