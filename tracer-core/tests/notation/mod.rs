@@ -7,6 +7,7 @@
 //! link pod 2 eth0 10.12.3.4/24 peer=node:7
 //! route pod default 10.12.3.1 2      destination, next hop (or -), device
 //! cgroup 77 /kubepods/x pod=shop/db
+//! rule node *nat                     a line of iptables-legacy-save in that namespace
 //! ct A 10.12.3.4:1>10.20.30.40:2 / 10.20.30.40:2>10.100.0.5:9 snat zone=1
 //! @0 tx pod/eth0 tcp 10.12.3.4:1>10.20.30.40:2 S seq=100 skb=a local
 //!   +12 rx node/veth1                the same packet, 12 µs later: only what changed is said
@@ -20,11 +21,13 @@
 mod host;
 mod sighting;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tracer_core::event::Event;
+use tracer_core::event::{Event, NetnsId};
 use tracer_core::inventory::Inventory;
 use tracer_core::journey::Settings;
 use tracer_core::report::{Flow, Unavailable};
+use tracer_core::ruleset::{Dumps, Family, assemble};
 use tracer_core::trace::Trace;
 
 /// Monotonic time of `@0`.
@@ -45,6 +48,7 @@ pub(crate) struct Scenario {
     pub(crate) end_ns: Option<u64>,
     pub(crate) lost: Option<(u64, u64, u64)>,
     pub(crate) unavailable: Vec<Unavailable>,
+    pub(crate) rules: BTreeMap<NetnsId, String>,
 }
 
 impl Scenario {
@@ -61,6 +65,13 @@ impl Scenario {
         let mut trace = Trace::new(Settings::default(), REALTIME_NS);
         for what in &self.unavailable {
             trace.unavailable(what.clone());
+        }
+        for (netns, dump) in &self.rules {
+            let dumps = Dumps {
+                legacy: vec![(Family::Ip, dump.clone())],
+                ..Dumps::default()
+            };
+            trace.rulebook().add(*netns, START_NS, assemble(&dumps));
         }
         if let Some((from, to, count)) = self.lost {
             trace.lost(from, to, count);
@@ -118,6 +129,13 @@ impl Parser {
                 self.host.line(&mut scenario.inventory, words)
             }
             "ct" => self.sightings.entry(words),
+            "rule" => {
+                let netns = self.host.netns(arg(words, 1)?)?;
+                let dump = scenario.rules.entry(netns).or_default();
+                dump.push_str(&words[2..].join(" "));
+                dump.push('\n');
+                Ok(())
+            }
             "end" => {
                 scenario.end_ns = Some(START_NS + sighting::millis(arg(words, 1)?)?);
                 Ok(())
