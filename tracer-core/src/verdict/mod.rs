@@ -46,6 +46,9 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     findings.extend(rules::findings(
         journey, &rewrites, &rulings, &verdict, context,
     ));
+    if let Some(by) = rules::exempting(&findings) {
+        verdict.text.push_str(&by);
+    }
     verdict.complete = !findings.iter().any(|f| findings::is_doubt(f.code));
     let flow = attribute::original(journey);
     Flow {

@@ -69,6 +69,13 @@ fn kept(ruling: &Ruling<'_, '_>) -> Option<Finding> {
     }
 }
 
+/// The end of the verdict's sentence: which rule kept the source.
+pub(super) fn exempting(findings: &[Finding]) -> Option<String> {
+    let exempts = |f: &&Finding| matches!(f.code, Code::ExemptByRule | Code::ExemptBySet);
+    let rule = findings.iter().find(exempts)?.rule.as_ref()?;
+    Some(format!("; {} exempts it", name(rule)))
+}
+
 fn exempt(exemption: &Exemption<'_>) -> Finding {
     let rule = view(exemption.by, &exemption.path, RuleEvidence::Replayed);
     let name = name(&rule);
