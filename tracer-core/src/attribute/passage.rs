@@ -25,7 +25,7 @@ pub struct Passage<'a> {
 
 /// The passages of the request, in order.
 #[must_use]
-pub fn passages(journey: &Journey) -> Vec<Passage<'_>> {
+pub(super) fn passages(journey: &Journey) -> Vec<Passage<'_>> {
     let mut found: Vec<Passage<'_>> = Vec::new();
     for (i, hop) in journey.request.hops().iter().enumerate() {
         let Some(before) = before(journey, hop, i == 0) else {

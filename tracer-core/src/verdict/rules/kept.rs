@@ -1,0 +1,86 @@
+//! Why a source was kept: what exempted it, or that nothing would have rewritten it.
+
+use super::super::findings::finding;
+use super::{name, name_at};
+use crate::attribute::{Ruling, view};
+use crate::evaluate::{At, Exemption, words};
+use crate::report::{Code, Finding, RuleEvidence, Severity};
+use serde_json::json;
+
+/// Why the source was kept.
+pub(super) fn kept(ruling: &Ruling<'_, '_>) -> Option<Finding> {
+    let given = ruling.outcome.given(&ruling.seen);
+    let [end] = given.ends.as_slice() else {
+        return undecided(ruling);
+    };
+    if let Some(at) = end.untracked {
+        return Some(untracked(at));
+    }
+    match end.exempted_by() {
+        Some(exemption) => Some(exempt(exemption)),
+        None if given.doubts.is_empty() && end.source.is_none() => Some(nothing_matches(ruling)),
+        None => None,
+    }
+}
+
+fn exempt(exemption: &Exemption<'_>) -> Finding {
+    let rule = view(exemption.by, &exemption.path, RuleEvidence::Replayed);
+    let name = name(&rule);
+    let (code, text) = match &exemption.member {
+        Some(member) => (
+            Code::ExemptBySet,
+            format!("kept by {name}: it asks for a set, and the member {member} decides"),
+        ),
+        None => (Code::ExemptByRule, format!("kept by {name}: {}", rule.text)),
+    };
+    Finding {
+        text,
+        data: json!({
+            "member": exemption.member,
+            "instead_of": exemption.from.map(|at| name_at(at)),
+        }),
+        rule: Some(rule),
+        ..finding(code, Severity::Info)
+    }
+}
+
+fn untracked(at: At<'_>) -> Finding {
+    let rule = view(at, &[at], RuleEvidence::Replayed);
+    Finding {
+        text: format!(
+            "kept because {} says not to track the packet: rules that translate are not asked then",
+            name(&rule)
+        ),
+        rule: Some(rule),
+        ..finding(Code::ExemptByRule, Severity::Info)
+    }
+}
+
+fn nothing_matches(ruling: &Ruling<'_, '_>) -> Finding {
+    let near: Vec<String> = ruling
+        .outcome
+        .near_misses
+        .iter()
+        .map(|miss| format!("{} but for {}", name_at(miss.rule), words::test(miss.test)))
+        .collect();
+    let mut text = "no rule of any store on the node would translate it".to_owned();
+    if let Some(first) = near.first() {
+        text.push_str(&format!("; the nearest is {first}"));
+    }
+    Finding {
+        text,
+        data: json!({ "near": near }),
+        ..finding(Code::NoRuleMatches, Severity::Info)
+    }
+}
+
+/// More than one way is possible, and what was seen does not tell which.
+fn undecided(ruling: &Ruling<'_, '_>) -> Option<Finding> {
+    let answer = ruling.outcome.source();
+    let depends = answer.depends_on.join("; ");
+    (!depends.is_empty()).then(|| Finding {
+        text: format!("which rule kept it cannot be told: it depends on {depends}"),
+        data: json!({"depends_on": answer.depends_on}),
+        ..finding(Code::RuleUncertain, Severity::Info)
+    })
+}
