@@ -3,7 +3,8 @@
 
 use crate::run::clock;
 use crate::system::netns::Netns;
-use crate::system::rules;
+use crate::system::rules::{self, Programs, Stores};
+use crate::system::{Roots, SystemError};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -45,15 +46,16 @@ pub(super) struct RuleReader {
 
 impl RuleReader {
     /// Starts the thread; it ends when this is dropped.
-    pub(super) fn start() -> std::io::Result<Self> {
+    pub(super) fn start(roots: Roots) -> std::io::Result<Self> {
         let (asked, questions) = channel::<Netns>();
         let (answers, read) = channel();
         thread::Builder::new()
             .name("srctrace-rules".into())
             .stack_size(512 << 10)
             .spawn(move || {
+                let mut library = Library::new(roots);
                 while let Ok(netns) = questions.recv() {
-                    if answers.send(reading(&netns)).is_err() {
+                    if answers.send(library.read(&netns)).is_err() {
                         return;
                     }
                 }
@@ -119,19 +121,55 @@ impl RuleReader {
     }
 }
 
-fn reading(netns: &Netns) -> Reading {
-    let (began_ns, began) = (clock::monotonic_ns(), Instant::now());
-    let rules = rules::read(netns).unwrap_or_else(|error| Ruleset {
+/// What the thread knows of the machine.
+struct Library {
+    roots: Roots,
+    programs: Programs,
+    stores: Option<(Instant, Stores)>,
+}
+
+/// Modules may be loaded while a trace runs.
+const STORES_HOLD: Duration = Duration::from_secs(10);
+
+impl Library {
+    fn new(roots: Roots) -> Self {
+        Self {
+            programs: Programs::find(),
+            roots,
+            stores: None,
+        }
+    }
+
+    fn stores(&mut self) -> Result<Stores, SystemError> {
+        match self.stores {
+            Some((at, stores)) if at.elapsed() < STORES_HOLD => Ok(stores),
+            _ => {
+                let stores = Stores::of_kernel(&self.roots)?;
+                self.stores = Some((Instant::now(), stores));
+                Ok(stores)
+            }
+        }
+    }
+
+    fn read(&mut self, netns: &Netns) -> Reading {
+        let (began_ns, began) = (clock::monotonic_ns(), Instant::now());
+        let stores = self.stores();
+        let rules = stores.and_then(|s| rules::read(netns, &self.roots, s, &self.programs));
+        Reading {
+            netns: netns.id,
+            began_ns,
+            took: began.elapsed(),
+            rules: rules.unwrap_or_else(|error| unread(&error)),
+        }
+    }
+}
+
+fn unread(error: &SystemError) -> Ruleset {
+    Ruleset {
         unread: vec![Unread {
             what: "the rules".into(),
             why: error.to_string(),
         }],
         ..Ruleset::default()
-    });
-    Reading {
-        netns: netns.id,
-        began_ns,
-        took: began.elapsed(),
-        rules,
     }
 }

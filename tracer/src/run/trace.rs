@@ -56,7 +56,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     trace.want(wanted.clone());
     let taps = Taps::new(options.tap, &wanted, &mut programs, types.unavailable)?;
     let teller = Teller::new(options, survey.inventory());
-    let rules = RuleReader::start()
+    let rules = RuleReader::start(plan.roots.clone())
         .map_err(|e| Failure::CannotTrace(format!("cannot start a thread to read rules: {e}")))?;
     let mut live = Live::new(
         plan, survey, watch, programs, ring, trace, taps, rules, teller,

@@ -4,6 +4,7 @@
 //! is opened, entered by a thread that ends, read and closed again, because any socket or
 //! descriptor that stays in a deleted pod's namespace keeps the pod's devices alive.
 
+mod attributes;
 mod error;
 pub mod host;
 mod lifetime;
@@ -13,6 +14,7 @@ pub mod pods;
 pub mod probe;
 mod roots;
 pub mod route;
+pub mod rules;
 mod survey;
 pub mod tc;
 mod watch;
