@@ -1,8 +1,10 @@
 //! Flows that took the same way, told as one.
 
 use crate::event::Dir;
+use crate::expect::violated;
 use crate::report::{
-    DeliveryCode, Flow, Group, OriginKind, RewriteDirection, RewriteField, Rule, SourceCode, Where,
+    Code, DeliveryCode, Flow, Group, OriginKind, RewriteDirection, RewriteField, Rule, SourceCode,
+    Where,
 };
 use foldhash::fast::RandomState;
 use std::collections::hash_map::Entry;
@@ -23,6 +25,9 @@ struct Way {
     /// Where it was rewritten: to what.
     source_on_wire: Option<IpAddr>,
     delivery: DeliveryCode,
+    /// What was found, so that each finding of the exemplar holds for the whole group.
+    findings: Vec<Code>,
+    violates: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +60,8 @@ impl Way {
             source: flow.verdict.source,
             source_on_wire: flow.verdict.source_on_wire.filter(|_| rewritten),
             delivery: flow.delivery.code,
+            findings: flow.findings.iter().map(|f| f.code).collect(),
+            violates: violated(flow),
         }
     }
 }
@@ -165,6 +172,7 @@ impl Groups {
                             &group.rule,
                             group.delivery,
                         )
+                    && g.violates == group.violates
             };
             match groups.iter_mut().find(same) {
                 Some(known) => {
@@ -196,6 +204,7 @@ fn group(path: &Path) -> Group {
         place: change.map(|r| r.place),
         rule: change.and_then(|r| r.rule.as_ref()).map(short),
         delivery: flow.delivery.code,
+        violates: violated(flow),
     }
 }
 

@@ -3,9 +3,10 @@
 mod notation;
 
 use notation::Scenario;
-use tracer_core::expect::{ExitStatus, Expectation, Expectations, Source};
+use tracer_core::expect::{self, ExitStatus, Expectation, Expectations, Source};
 use tracer_core::group::Groups;
-use tracer_core::report::{ExpectLine, Flow, SourceCode};
+use tracer_core::report::{Code, ExpectLine, Flow, SourceCode};
+use tracer_core::trace::{Checks, Wanted};
 
 fn scenario(name: &str) -> Scenario {
     let path = notation::folder().join(format!("{name}.txt"));
@@ -28,7 +29,7 @@ fn expect(expectation: &str, names: &[&str]) -> (Option<bool>, u64, u64, u64, u8
     for name in names {
         let scenario = scenario(name);
         for flow in scenario.run_in_order().0 {
-            expectations.judge(&flow, &scenario.inventory);
+            let _ = expectations.judge(&flow, &scenario.inventory);
         }
     }
     let line = expectations.lines().remove(0);
@@ -131,6 +132,7 @@ fn an_expectation_without_flows_is_neither() {
         flows: 0,
         skipped: 0,
         violations: 0,
+        uncertain: 0,
     };
     assert_eq!(line, [nothing]);
 }
@@ -147,6 +149,62 @@ fn flows_of_one_way_are_one_group_whichever_pod_they_come_from() {
     let summary = trace.groups().summary();
     assert_eq!((summary.len(), summary[0].count), (1, 2));
     assert_eq!(summary[0].origin, "pods");
+}
+
+/// What violates an expectation is a group of its own, beside flows that took the same way.
+#[test]
+fn what_violates_is_a_group_of_its_own() {
+    let host = scenario("a2-exempt").inventory;
+    let source = "10.12.3.4".parse().expect("a source");
+    let mut expectations = Expectations::new([Expectation::Source(source)]);
+    let mut groups = Groups::default();
+    for wire in ["10.12.3.4", "10.12.3.99", "10.12.3.4", "10.12.3.98"] {
+        let mut flow = flow("a2-exempt");
+        flow.verdict.source_on_wire = wire.parse().ok();
+        flow.findings.extend(expectations.judge(&flow, &host));
+        groups.add(&flow);
+    }
+    let told = |violates: &[String], count| (violates.join(" "), count);
+    let paths = groups.paths();
+    let paths = paths.iter().map(|p| &p.exemplar);
+    let paths: Vec<_> = paths.map(|f| told(&expect::violated(f), f.count)).collect();
+    let should = [(String::new(), 2), ("source=10.12.3.4".to_owned(), 2)];
+    assert_eq!(paths, should);
+    let summary = groups.summary();
+    let summary: Vec<_> = summary.iter().map(|g| told(&g.violates, g.count)).collect();
+    assert_eq!(summary, should);
+}
+
+/// Each flow that is told says which expectation it violates, and what the far side saw.
+#[test]
+fn flows_are_checked_before_they_are_told_and_grouped() {
+    let (flows, trace) = scenario("reused-skb").run_with(|trace| {
+        trace.check(Checks {
+            expectations: Expectations::new([Expectation::Source(Source::Preserved)]),
+            peer_saw: "10.100.0.5".parse().ok(),
+        });
+    });
+    for flow in flows.iter().chain([&trace.groups().paths()[0].exemplar]) {
+        let codes: Vec<_> = flow.findings.iter().map(|f| f.code).collect();
+        assert_eq!(codes, [Code::ExpectationViolated, Code::PeerSawSame]);
+    }
+    let line = trace.expectations().lines().remove(0);
+    assert_eq!(
+        (line.held, line.flows, line.violations),
+        (Some(false), 2, 2)
+    );
+}
+
+#[test]
+fn flows_that_a_filter_leaves_out_are_counted() {
+    let (_, trace) = scenario("reused-skb").run_with(|trace| {
+        trace.want(Wanted {
+            origins: [100].into(),
+            ..Wanted::default()
+        });
+    });
+    let flows = trace.flows();
+    assert_eq!((flows.seen, flows.reported, flows.left_out), (2, 1, 1));
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub struct Flow {
     pub drops: Vec<Drop>,
     /// The proxy that ended it, if one did.
     pub proxy: Option<Proxy>,
-    /// What a person on call should know.
+    /// What a person on call should know; of a group, each holds for all of its flows.
     pub findings: Vec<Finding>,
     /// The answer.
     pub verdict: Verdict,
@@ -142,7 +142,8 @@ pub struct ConntrackView {
     pub status: Vec<String>,
 }
 
-/// Wire packets and bytes of each direction, at the first hop that sees it.
+/// Wire packets and bytes of each direction, at the first hop that sees it; of the exemplar, for a
+/// group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Packets {
     /// Packets from the origin.

@@ -4,11 +4,14 @@ mod delivery;
 mod findings;
 mod origin;
 mod peer;
+mod reply;
 mod source;
 mod view;
 
 pub use peer::compare_with_peer;
 pub use view::sighting;
+
+pub(crate) use findings::finding;
 
 pub use origin::Origin;
 
@@ -35,7 +38,7 @@ pub struct Context<'a> {
 pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     let journey = &closed.journey;
     let rewrites = attribute::rewrites(journey, context.inventory);
-    let delivery = delivery::delivery(closed);
+    let delivery = delivery::delivery(closed, context.inventory);
     let mut verdict = source::verdict(journey, &rewrites, &delivery, context);
     let findings = findings::findings(journey, &rewrites, &delivery, &verdict, context);
     verdict.complete = !findings.iter().any(|f| findings::is_doubt(f.code));

@@ -58,7 +58,14 @@ impl Scenario {
     /// Runs the events in the given order. Each is read as late as the reorder window allows, or
     /// at its own time.
     pub(crate) fn run(&self, events: impl IntoIterator<Item = (u64, Event)>) -> (Vec<Flow>, Trace) {
-        let mut trace = Trace::new(Settings::default(), REALTIME_NS);
+        self.go(Trace::new(Settings::default(), REALTIME_NS), events)
+    }
+
+    fn go(
+        &self,
+        mut trace: Trace,
+        events: impl IntoIterator<Item = (u64, Event)>,
+    ) -> (Vec<Flow>, Trace) {
         for what in &self.unavailable {
             trace.unavailable(what.clone());
         }
@@ -80,7 +87,14 @@ impl Scenario {
 
     /// Runs the events as they come.
     pub(crate) fn run_in_order(&self) -> (Vec<Flow>, Trace) {
-        self.run(self.events.iter().map(|e| (e.time_ns, e.clone())))
+        self.run_with(|_| {})
+    }
+
+    /// Runs the events as they come, through a trace that is set up further.
+    pub(crate) fn run_with(&self, set_up: impl FnOnce(&mut Trace)) -> (Vec<Flow>, Trace) {
+        let mut trace = Trace::new(Settings::default(), REALTIME_NS);
+        set_up(&mut trace);
+        self.go(trace, self.events.iter().map(|e| (e.time_ns, e.clone())))
     }
 }
 

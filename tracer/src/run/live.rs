@@ -14,15 +14,13 @@ use crate::system::netns::Netns;
 use crate::system::{Changed, Survey, Watch, host};
 use std::collections::BTreeSet;
 use std::future::pending;
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use tracer_core::event::{Counter, Event, NetnsId, decode};
-use tracer_core::expect::{ExitStatus, Expectations};
+use tracer_core::expect::ExitStatus;
 use tracer_core::inventory::Inventory;
 use tracer_core::report::{Events, Flow, SCHEMA, Summary};
 use tracer_core::trace::Trace;
-use tracer_core::verdict;
 
 /// The ring is looked at this often: its writers do not wake us, unless it is a quarter full.
 const POLL: Duration = Duration::from_millis(20);
@@ -45,7 +43,6 @@ pub(super) struct Live<'a> {
     trace: Trace,
     taps: Taps,
     teller: Teller,
-    expectations: Expectations,
     silence: Silence<'a>,
     started: String,
     start: Instant,
@@ -54,7 +51,6 @@ pub(super) struct Live<'a> {
     last_counted_ns: u64,
     strangers: BTreeSet<NetnsId>,
     cgroups: BTreeSet<u64>,
-    peer_saw: Option<IpAddr>,
 }
 
 /// Why the loop ended.
@@ -88,7 +84,6 @@ impl<'a> Live<'a> {
             trace,
             taps,
             teller,
-            expectations: Expectations::default(),
             started: clock::utc_now(),
             start: Instant::now(),
             received: 0,
@@ -96,7 +91,6 @@ impl<'a> Live<'a> {
             last_counted_ns: clock::monotonic_ns(),
             strangers: BTreeSet::new(),
             cgroups: BTreeSet::new(),
-            peer_saw: None,
         }
     }
 
@@ -119,8 +113,6 @@ impl<'a> Live<'a> {
         probe: Option<Probe>,
         mut signals: Signals,
     ) -> Result<ExitStatus, Failure> {
-        self.expectations = Expectations::new(options.check.expectations());
-        self.peer_saw = options.check.peer_saw;
         let outcome = self.look(options, probe, &mut signals).await;
         if let Err(failure @ (Failure::Closed | Failure::Output(_))) = outcome {
             return Err(failure);
@@ -251,15 +243,7 @@ impl<'a> Live<'a> {
 
     fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
         for flow in flows {
-            self.expectations.judge(flow, self.survey.inventory());
-            match self.peer_saw {
-                None => self.teller.flow(flow)?,
-                Some(addr) => {
-                    let mut flow = flow.clone();
-                    verdict::compare_with_peer(&mut flow, addr);
-                    self.teller.flow(&flow)?;
-                }
-            }
+            self.teller.flow(flow)?;
         }
         Ok(())
     }
@@ -304,7 +288,7 @@ impl<'a> Live<'a> {
         self.teller.end(&summary, self.trace.groups())?;
         Ok(ExitStatus::of_trace(
             summary.flows.reported,
-            &self.expectations,
+            self.trace.expectations(),
         ))
     }
 
@@ -323,7 +307,7 @@ impl<'a> Live<'a> {
                 lost: self.lost,
             },
             groups: self.trace.groups().summary(),
-            expect: self.expectations.lines(),
+            expect: self.trace.expectations().lines(),
         }
     }
 }

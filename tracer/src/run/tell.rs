@@ -101,20 +101,20 @@ impl Teller {
             }
             return self.json(&Line::Summary(Box::new(summary.clone())));
         }
+        let ways: Vec<Way<'_>> = paths
+            .iter()
+            .map(|path| Way {
+                exemplar: &path.exemplar,
+                origins: path.origins,
+                source_on_wire: path.source_on_wire,
+            })
+            .collect();
         if many {
-            let ways: Vec<Way<'_>> = paths
-                .iter()
-                .map(|path| Way {
-                    exemplar: &path.exemplar,
-                    origins: path.origins,
-                    source_on_wire: path.source_on_wire,
-                })
-                .collect();
             self.sink.write(&text::ways(&ways, self.look))?;
         }
         if self.grouping == Grouping::Group {
-            for path in &paths {
-                self.block(&path.exemplar)?;
+            for way in &ways {
+                self.sink.write(&text::way(way, self.look))?;
             }
         }
         Ok(self.sink.write(&text::summary(summary, self.look))?)

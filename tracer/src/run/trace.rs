@@ -53,6 +53,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     programs.attach_tracepoints()?;
     let mut trace = Trace::new(Settings::default(), clock::realtime_offset_ns());
     trace.want(wanted.clone());
+    trace.check(options.check.checks());
     let taps = Taps::new(options.tap, &wanted, &mut programs, types.unavailable)?;
     let teller = Teller::new(options, survey.inventory());
     let mut live = Live::new(plan, survey, watch, programs, ring, trace, taps, teller);

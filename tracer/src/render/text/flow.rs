@@ -7,7 +7,7 @@ use super::last::last;
 use super::rewrite::{is_answer, rewrite, rule};
 use super::words;
 use tracer_core::report::{
-    Code, Drop, Finding, Flow, Proxy, Rewrite, RewriteDirection, Severity, SourceCode,
+    AddrPort, Code, Drop, Finding, Flow, Proxy, Rewrite, RewriteDirection, Severity, SourceCode,
 };
 
 /// A flow as text, ending with an empty line.
@@ -27,14 +27,10 @@ pub fn flow(flow: &Flow, look: Look) -> String {
 }
 
 fn heading(flow: &Flow, look: Look) -> String {
-    let like = match flow.count {
-        0 | 1 => String::new(),
-        n => format!("{n} flows like "),
-    };
     let tuple = format!("{} {}", flow.flow.proto.0, words::tuple(&flow.flow));
     let (word, role) = words::delivery(flow.delivery.code);
     format!(
-        "{like}{}    {}    {}, {}↑ {}↓\n",
+        "{}    {}    {}, {}↑ {}↓\n",
         look.paint(Role::Title, &tuple),
         words::origin(&flow.origin, look),
         look.paint(role, word),
@@ -78,8 +74,15 @@ fn steps(flow: &Flow, look: Look) -> String {
 /// Whether a rewrite of the reply only takes back one of the request.
 fn is_undo(flow: &Flow, reply: &Rewrite) -> bool {
     flow.rewrites.iter().any(|r| {
-        r.direction == RewriteDirection::Request && r.from == reply.to && r.to == reply.from
+        r.direction == RewriteDirection::Request
+            && same(flow, &r.from, &reply.to)
+            && same(flow, &r.to, &reply.from)
     })
+}
+
+/// Whether two ends are one: ICMP has no ports, and its identifier is at the sender's end only.
+fn same(flow: &Flow, a: &AddrPort, b: &AddrPort) -> bool {
+    a.addr == b.addr && (a.port == b.port || flow.flow.proto.0.is_icmp())
 }
 
 /// The line with the answer, where no rewrite of the source gave it.

@@ -121,12 +121,14 @@ fn a_service_address_and_the_nodes_own_traffic() {
 fn every_way_to_end() {
     let mut all = String::new();
     let refused = json!({"addr":"10.20.30.40","kind":"rst","hop":2});
+    let by_node = json!({"addr":"10.12.3.1","kind":"admin-prohibited","hop":1,"where":"node"});
     for (code, by) in [
         ("completed", json!(null)),
         ("handshake-only", json!(null)),
         ("no-reply", json!(null)),
         ("reply-lost", json!(null)),
         ("refused", refused),
+        ("refused", by_node),
         ("refused", json!(null)),
         ("dropped", json!(null)),
         ("in-progress", json!(null)),
@@ -141,6 +143,25 @@ fn every_way_to_end() {
         ));
     }
     assert_snapshot!(all);
+}
+
+#[test]
+fn a_reply_from_elsewhere_is_no_answer() {
+    let mut flow = flow_with(&[("/delivery/code", json!("reply-lost"))]);
+    flow.findings = vec![finding(
+        "reply-bypassed-conntrack",
+        "error",
+        "the reply arrived from 10.12.3.9",
+        None,
+    )];
+    let text = super::flow(&flow, PLAIN);
+    assert_eq!(
+        text.trim_end().lines().last(),
+        Some(
+            "  Left node-a by eth0 as 10.100.0.5. A reply came to the pod, but not from the address \
+             that it had asked."
+        )
+    );
 }
 
 #[test]
@@ -160,7 +181,12 @@ fn a_drop_a_proxy_and_an_unknown() {
         ("/rewrites", json!([])),
         ("/count", json!(12)),
     ]);
-    assert_snapshot!("drop", flow(&dropped, PLAIN));
+    let dropped = Way {
+        exemplar: &dropped,
+        origins: 3,
+        source_on_wire: None,
+    };
+    assert_snapshot!("drop", way(&dropped, PLAIN));
     let proxy = flow_with(&[
         (
             "/proxy",
@@ -175,7 +201,17 @@ fn a_drop_a_proxy_and_an_unknown() {
 
 #[test]
 fn other_protocols() {
+    let undo = json!({
+        "direction":"reply","field":"dst","from":{"addr":"10.100.0.5","port":0},"to":{"addr":"10.12.3.4","port":0},
+        "between":[2,1],"where":"node","netns":1,"hook":"prerouting","agent":"netfilter","rule":null,"marked_by":null,
+        "program":null,"evidence":"conntrack"});
+    let id = json!({
+        "direction":"request","field":"sport","from":{"addr":"10.12.3.4","port":77},"to":{"addr":"10.12.3.4","port":78},
+        "between":[1,2],"where":"node","netns":1,"hook":"postrouting","agent":"netfilter","rule":null,"marked_by":null,
+        "program":null,"evidence":"conntrack"});
+    let source = json!(example().rewrites[0]);
     let icmp = flow_with(&[
+        ("/rewrites", json!([source, undo, id])),
         ("/flow/proto", json!("icmp")),
         ("/flow/sport", json!(77)),
         ("/flow/dport", json!(0)),
@@ -241,25 +277,36 @@ fn the_end_of_a_run() {
     end.groups.push(
         serde_json::from_value(
             json!({"count":4,"origin":"shop/db-0","source":"source-preserved",
-        "source_on_wire":"10.12.9.1","where":null,"rule":null,"delivery":"no-reply"}),
+        "source_on_wire":"10.12.9.1","where":null,"rule":null,"delivery":"no-reply","violates":[]}),
         )
         .unwrap(),
     );
     end.groups.push(
         serde_json::from_value(
             json!({"count":1,"origin":"node","source":"source-rewritten",
-        "source_on_wire":null,"where":"node","rule":null,"delivery":"refused"}),
+        "source_on_wire":null,"where":"node","rule":null,"delivery":"refused","violates":[]}),
         )
         .unwrap(),
     );
     end.events.lost = 3;
     end.flows.reported = 300;
+    end.flows.left_out = 12;
+    end.groups[1].violates = vec!["reply".into(), "source=node".into()];
     end.expect.push(ExpectLine {
         expect: "source=pod".into(),
         held: Some(false),
         flows: 312,
         skipped: 1,
         violations: 308,
+        uncertain: 0,
+    });
+    end.expect.push(ExpectLine {
+        expect: "source=node".into(),
+        held: None,
+        flows: 3,
+        skipped: 1,
+        violations: 0,
+        uncertain: 2,
     });
     let verbose = Look {
         verbose: 1,
@@ -270,6 +317,7 @@ fn the_end_of_a_run() {
         format!("{}{}", groups(&end.groups, verbose), summary(&end, verbose))
     );
     end.flows.seen = 0;
+    end.flows.left_out = 0;
     end.events.lost = 0;
     end.observed_by = Default::default();
     end.expect.clear();
