@@ -178,12 +178,12 @@ fn what_violates_is_a_group_of_its_own() {
 /// Each flow that is told says which expectation it violates, and what the far side saw.
 #[test]
 fn flows_are_checked_before_they_are_told_and_grouped() {
-    let (flows, trace) = scenario("reused-skb").run_with(|trace| {
-        trace.check(Checks {
-            expectations: Expectations::new([Expectation::Source(Source::Preserved)]),
-            peer_saw: "10.100.0.5".parse().ok(),
-        });
-    });
+    let mut scenario = scenario("reused-skb");
+    scenario.checks = Checks {
+        expectations: Expectations::new([Expectation::Source(Source::Preserved)]),
+        peer_saw: "10.100.0.5".parse().ok(),
+    };
+    let (flows, trace) = scenario.run_in_order();
     for flow in flows.iter().chain([&trace.groups().paths()[0].exemplar]) {
         let codes: Vec<_> = flow.findings.iter().map(|f| f.code).collect();
         assert_eq!(codes, [Code::ExpectationViolated, Code::PeerSawSame]);
@@ -197,13 +197,12 @@ fn flows_are_checked_before_they_are_told_and_grouped() {
 
 #[test]
 fn flows_that_a_filter_leaves_out_are_counted() {
-    let (_, trace) = scenario("reused-skb").run_with(|trace| {
-        trace.want(Wanted {
-            origins: [100].into(),
-            ..Wanted::default()
-        });
-    });
-    let flows = trace.flows();
+    let mut scenario = scenario("reused-skb");
+    scenario.wanted = Wanted {
+        origins: [100].into(),
+        ..Wanted::default()
+    };
+    let flows = scenario.run_in_order().1.flows();
     assert_eq!((flows.seen, flows.reported, flows.left_out), (2, 1, 1));
 }
 

@@ -117,7 +117,7 @@ fn peer_route(journey: &Journey, delivery: &Delivery, verdict: &Verdict) -> Opti
         text,
         fix: Some(format!(
             "on the far side, look for a route to {source} (`ip route get {source}`) and capture \
-             there whether the request arrives"
+             there whether the request arrives, and from which address it is answered"
         )),
         hop: delivery.last_seen,
         data: json!({"source": source, "destination": to}),

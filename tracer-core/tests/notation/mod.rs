@@ -25,7 +25,7 @@ use tracer_core::event::Event;
 use tracer_core::inventory::Inventory;
 use tracer_core::journey::Settings;
 use tracer_core::report::{Flow, Unavailable};
-use tracer_core::trace::Trace;
+use tracer_core::trace::{Checks, Trace, Wanted};
 
 /// Monotonic time of `@0`.
 pub(crate) const START_NS: u64 = 1_000_000_000_000;
@@ -45,6 +45,8 @@ pub(crate) struct Scenario {
     pub(crate) end_ns: Option<u64>,
     pub(crate) lost: Option<(u64, u64, u64)>,
     pub(crate) unavailable: Vec<Unavailable>,
+    pub(crate) wanted: Wanted,
+    pub(crate) checks: Checks,
 }
 
 impl Scenario {
@@ -58,14 +60,9 @@ impl Scenario {
     /// Runs the events in the given order. Each is read as late as the reorder window allows, or
     /// at its own time.
     pub(crate) fn run(&self, events: impl IntoIterator<Item = (u64, Event)>) -> (Vec<Flow>, Trace) {
-        self.go(Trace::new(Settings::default(), REALTIME_NS), events)
-    }
-
-    fn go(
-        &self,
-        mut trace: Trace,
-        events: impl IntoIterator<Item = (u64, Event)>,
-    ) -> (Vec<Flow>, Trace) {
+        let mut trace = Trace::new(Settings::default(), REALTIME_NS);
+        trace.want(self.wanted.clone());
+        trace.check(self.checks.clone());
         for what in &self.unavailable {
             trace.unavailable(what.clone());
         }
@@ -87,14 +84,7 @@ impl Scenario {
 
     /// Runs the events as they come.
     pub(crate) fn run_in_order(&self) -> (Vec<Flow>, Trace) {
-        self.run_with(|_| {})
-    }
-
-    /// Runs the events as they come, through a trace that is set up further.
-    pub(crate) fn run_with(&self, set_up: impl FnOnce(&mut Trace)) -> (Vec<Flow>, Trace) {
-        let mut trace = Trace::new(Settings::default(), REALTIME_NS);
-        set_up(&mut trace);
-        self.go(trace, self.events.iter().map(|e| (e.time_ns, e.clone())))
+        self.run(self.events.iter().map(|e| (e.time_ns, e.clone())))
     }
 }
 

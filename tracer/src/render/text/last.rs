@@ -83,7 +83,11 @@ fn answer(flow: &Flow) -> String {
         }
         DeliveryCode::NoReply => "No reply was seen.".to_owned(),
         DeliveryCode::ReplyLost if flow.findings.iter().any(is_unasked) => {
-            format!("A reply came to {to}, but not from the address that it had asked.")
+            let far = match delivery.reply_last_seen {
+                Some(1) => format!(" to {to}"),
+                n => at(flow, " as far as ", n),
+            };
+            format!("A reply came{far}, but not from the address that was asked.")
         }
         DeliveryCode::ReplyLost => format!(
             "A reply came{} and did not reach {to}.",
@@ -112,7 +116,10 @@ fn refused(flow: &Flow, delivery: &Delivery) -> String {
     let kind = escape(&by.kind);
     let at = at(flow, ", first seen at ", by.hop);
     match by.place {
-        Some(Where::Node) => format!("Refused by the node itself ({kind} from {}){at}.", by.addr),
+        Some(Where::Node) => format!(
+            "Refused by the node itself ({kind}, sent as {}){at}.",
+            by.addr
+        ),
         _ => format!("Refused by {} ({kind}){at}.", by.addr),
     }
 }

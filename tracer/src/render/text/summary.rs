@@ -67,7 +67,11 @@ fn expected(line: &ExpectLine, look: Look) -> String {
             format!("by {} of {}", line.violations, flows(line.flows)),
         ),
         None if line.uncertain > 0 => (Role::Odd, "cannot be told", held_so_far(line)),
-        None => (Role::Odd, "not judged", "because no new flow was seen".into()),
+        None => (
+            Role::Odd,
+            "not judged",
+            "because no new flow was seen".into(),
+        ),
     };
     let uncertain = match line.uncertain {
         0 => String::new(),

@@ -159,7 +159,7 @@ fn a_reply_from_elsewhere_is_no_answer() {
         text.trim_end().lines().last(),
         Some(
             "  Left node-a by eth0 as 10.100.0.5. A reply came to the pod, but not from the address \
-             that it had asked."
+             that was asked."
         )
     );
 }
