@@ -3,8 +3,10 @@
 mod notation;
 
 use notation::Scenario;
+use tracer_core::event::NetnsId;
 use tracer_core::expect::{self, ExitStatus, Expectation, Expectations, Source};
 use tracer_core::group::Groups;
+use tracer_core::inventory::{Namespace, NotTheNode};
 use tracer_core::report::{Code, ExpectLine, Flow, SourceCode};
 use tracer_core::trace::{Checks, Wanted};
 
@@ -254,4 +256,38 @@ fn every_key_is_always_present() {
         keys("/findings/0"),
         keys("/verdict")
     ]);
+}
+
+/// A pod of the node in lab.host, if srctrace had been started there, and the node itself.
+#[test]
+fn a_pod_is_not_taken_for_the_node() {
+    let [node, pod] = [NetnsId(1), NetnsId(100)];
+    let mut host = scenario("a1-node-masquerade").inventory;
+    assert_eq!(host.not_the_node(None), None);
+    assert_eq!(host.not_the_node(Some(node)), None);
+    assert_eq!(host.not_the_node(Some(NetnsId(7))), None, "as in a lab");
+    host.node = Some(pod);
+    assert_eq!(host.not_the_node(None), Some(NotTheNode::PodOf(node)));
+    host.namespaces.remove(&NetnsId(101));
+    assert_eq!(host.not_the_node(None), None, "may be a router behind it");
+    assert_eq!(host.not_the_node(Some(node)), Some(NotTheNode::PodOf(node)));
+    assert_eq!(host.not_the_node(Some(pod)), None);
+}
+
+#[test]
+fn nor_a_namespace_beside_the_node_or_below_one_unseen() {
+    let [node, pod] = [NetnsId(1), NetnsId(100)];
+    let mut host = scenario("a1-node-masquerade").inventory;
+    host.node = Some(NetnsId(9));
+    host.namespaces.insert(NetnsId(9), Namespace::default());
+    assert_eq!(
+        host.not_the_node(Some(node)),
+        Some(NotTheNode::Beside(node))
+    );
+    assert_eq!(host.not_the_node(None), None);
+    host.node = Some(pod);
+    host.namespaces.retain(|id, _| *id == pod);
+    let links = &mut host.namespaces.get_mut(&pod).expect("the pod").links;
+    links.get_mut(&2).expect("eth0").peer = None;
+    assert_eq!(host.not_the_node(None), Some(NotTheNode::PodOfUnseen));
 }

@@ -3,6 +3,7 @@
 use super::clock;
 use super::failure::Failure;
 use super::live::Live;
+use super::node;
 use super::plan::{self, Plan};
 use super::probe;
 use super::signals::Signals;
@@ -54,7 +55,12 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let mut trace = Trace::new(Settings::default(), clock::realtime_offset_ns());
     trace.want(wanted.clone());
     trace.check(options.check.checks());
-    let taps = Taps::new(options.tap, &wanted, &mut programs, types.unavailable)?;
+    let mut unavailable = types.unavailable;
+    if let Some(doubt) = node::doubt(options, plan, &survey) {
+        trace.unavailable(doubt.clone());
+        unavailable.push(doubt);
+    }
+    let taps = Taps::new(options.tap, &wanted, &mut programs, unavailable)?;
     let teller = Teller::new(options, survey.inventory());
     let mut live = Live::new(plan, survey, watch, programs, ring, trace, taps, teller);
     host::take_precedence();
