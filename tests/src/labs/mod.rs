@@ -3,6 +3,7 @@
 mod contract;
 mod counts;
 mod covers;
+mod elsewhere;
 mod expectations;
 mod ground;
 mod hostile;
@@ -132,6 +133,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         ground::CASES,
         contract::CASES,
         counts::CASES,
+        elsewhere::CASES,
         expectations::CASES,
         hostile::CASES,
         job::CASES,
