@@ -6,7 +6,7 @@ use crate::report::{
 };
 use crate::verdict::finding;
 use ipnet::IpNet;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -180,18 +180,6 @@ fn violation(expectation: Expectation, flow: &Flow) -> Finding {
         data,
         ..finding(Code::ExpectationViolated, Severity::Error)
     }
-}
-
-/// The expectations that a flow violates, as they were given.
-#[must_use]
-pub fn violated(flow: &Flow) -> Vec<String> {
-    let of_those = |f: &&Finding| f.code == Code::ExpectationViolated;
-    let name = |f: &Finding| f.data.get("expect").and_then(Value::as_str).map(Into::into);
-    flow.findings
-        .iter()
-        .filter(of_those)
-        .filter_map(name)
-        .collect()
 }
 
 fn outcome(expectation: Expectation, flow: &Flow, inventory: &Inventory) -> Outcome {

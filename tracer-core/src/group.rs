@@ -1,7 +1,6 @@
 //! Flows that took the same way, told as one.
 
 use crate::event::Dir;
-use crate::expect::violated;
 use crate::report::{
     Code, DeliveryCode, Flow, Group, OriginKind, RewriteDirection, RewriteField, Rule, SourceCode,
     Where,
@@ -61,7 +60,7 @@ impl Way {
             source_on_wire: flow.verdict.source_on_wire.filter(|_| rewritten),
             delivery: flow.delivery.code,
             findings: flow.findings.iter().map(|f| f.code).collect(),
-            violates: violated(flow),
+            violates: flow.violated(),
         }
     }
 }
@@ -204,7 +203,7 @@ fn group(path: &Path) -> Group {
         place: change.map(|r| r.place),
         rule: change.and_then(|r| r.rule.as_ref()).map(short),
         delivery: flow.delivery.code,
-        violates: violated(flow),
+        violates: flow.violated(),
     }
 }
 

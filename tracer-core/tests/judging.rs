@@ -4,7 +4,7 @@ mod notation;
 
 use notation::Scenario;
 use tracer_core::event::NetnsId;
-use tracer_core::expect::{self, ExitStatus, Expectation, Expectations, Source};
+use tracer_core::expect::{ExitStatus, Expectation, Expectations, Source};
 use tracer_core::group::Groups;
 use tracer_core::inventory::{Namespace, NotTheNode};
 use tracer_core::report::{Code, ExpectLine, Flow, SourceCode};
@@ -169,7 +169,7 @@ fn what_violates_is_a_group_of_its_own() {
     let told = |violates: &[String], count| (violates.join(" "), count);
     let paths = groups.paths();
     let paths = paths.iter().map(|p| &p.exemplar);
-    let paths: Vec<_> = paths.map(|f| told(&expect::violated(f), f.count)).collect();
+    let paths: Vec<_> = paths.map(|f| told(&f.violated(), f.count)).collect();
     let should = [(String::new(), 2), ("source=10.12.3.4".to_owned(), 2)];
     assert_eq!(paths, should);
     let summary = groups.summary();

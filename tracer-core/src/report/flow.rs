@@ -1,6 +1,6 @@
 //! The `flow` object.
 
-use super::{Delivery, Drop, Finding, ProtoTuple, Proxy, Rewrite, TupleView};
+use super::{Code, Delivery, Drop, Finding, ProtoTuple, Proxy, Rewrite, TupleView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -38,6 +38,20 @@ pub struct Flow {
     pub findings: Vec<Finding>,
     /// The answer.
     pub verdict: Verdict,
+}
+
+impl Flow {
+    /// The expectations that it violates, as they were given.
+    #[must_use]
+    pub fn violated(&self) -> Vec<String> {
+        let of_those = |f: &&Finding| f.code == Code::ExpectationViolated;
+        let name = |f: &Finding| f.data["expect"].as_str().map(str::to_owned);
+        self.findings
+            .iter()
+            .filter(of_those)
+            .filter_map(name)
+            .collect()
+    }
 }
 
 /// Why a flow is told now.

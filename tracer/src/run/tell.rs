@@ -27,6 +27,8 @@ pub(super) struct Teller {
     ways: BTreeSet<String>,
     told: u64,
     printed: u64,
+    /// Whether it was said that some flows are only counted.
+    counting: bool,
 }
 
 impl Teller {
@@ -40,6 +42,7 @@ impl Teller {
                 colour: sink::stdout_colour(),
                 names: options.output.names,
                 verbose: options.output.verbose,
+                width: sink::stdout_width(),
             },
             host: options
                 .host
@@ -48,6 +51,7 @@ impl Teller {
             ways: BTreeSet::new(),
             told: 0,
             printed: 0,
+            counting: false,
         }
     }
 
@@ -70,10 +74,17 @@ impl Teller {
             (Grouping::Auto, false) => {
                 let fresh = self.ways.insert(way(flow));
                 if fresh || self.told <= BLOCKS {
-                    self.block(flow)
-                } else {
-                    Ok(())
+                    return self.block(flow);
                 }
+                if !std::mem::replace(&mut self.counting, true) {
+                    let look = Look {
+                        colour: sink::stderr_colour(),
+                        width: sink::stderr_width(),
+                        ..self.look
+                    };
+                    sink::note(&text::counting(look));
+                }
+                Ok(())
             }
         }
     }

@@ -108,6 +108,7 @@ fn announce(options: &TraceOptions, live: &Live<'_>, start: Instant) {
         colour: sink::stderr_colour(),
         names: options.output.names,
         verbose: options.output.verbose,
+        width: sink::stderr_width(),
     };
     sink::note(&text::header(&armed, look));
     if options.probe.is_none() {

@@ -22,7 +22,8 @@ pub fn flow(flow: &Flow, look: Look) -> String {
     for finding in &flow.findings {
         text.push_str(&told(finding, look));
     }
-    text.push_str(&format!("  {}\n\n", look.paint(Role::Title, &last(flow))));
+    let last = format!("  {}", look.paint(Role::Title, &last(flow)));
+    text.push_str(&format!("{}\n\n", look.wrap(&last)));
     text
 }
 
@@ -97,7 +98,8 @@ fn answer(flow: &Flow, look: Look) -> String {
         SourceCode::SourceRewritten => escape(&flow.verdict.text).into_owned(),
         SourceCode::SourceUnknown => format!("cannot be told: {}", escape(&flow.verdict.text)),
     };
-    format!("  ▶  {}\n", look.paint(Role::Answer, &line))
+    let line = format!("  ▶  {}", look.paint(Role::Answer, &line));
+    format!("{}\n", look.wrap(&line))
 }
 
 /// From where to where the source stayed the same, as far as it was seen.
@@ -173,17 +175,19 @@ fn told(finding: &Finding, look: Look) -> String {
         Severity::Warning => "warning",
         Severity::Error => "error",
     };
-    let mut text = format!(
-        "  {} {} {}\n",
+    let line = format!(
+        "  {} {} {}",
         look.paint(finding.severity.into(), &format!("{severity}:")),
         escape(&finding.text),
         look.paint(Role::Faint, &format!("[{}]", code(finding.code)))
     );
+    let mut text = format!("{}\n", look.wrap(&line));
     if let Some(about) = &finding.rule {
         text.push_str(&format!("     {}\n", rule(about)));
     }
     if let Some(fix) = &finding.fix {
-        text.push_str(&format!("     fix: {}\n", escape(fix)));
+        let line = format!("     fix: {}", escape(fix));
+        text.push_str(&format!("{}\n", look.wrap(&line)));
     }
     text
 }

@@ -6,7 +6,6 @@ use super::flow::flow;
 use super::rewrite::{is_answer, short_rule};
 use super::words;
 use std::net::IpAddr;
-use tracer_core::expect::violated;
 use tracer_core::report::{DeliveryCode, Flow, Group, Origin, OriginKind, SourceCode};
 
 /// Flows that took the same way, with one of them as the example.
@@ -74,7 +73,7 @@ fn group(way: &Way<'_>, look: Look) -> Group {
         place: change.map(|r| r.place),
         rule: change.and_then(|r| r.rule.as_ref()).map(short_rule),
         delivery: flow.delivery.code,
-        violates: violated(flow),
+        violates: flow.violated(),
     }
 }
 

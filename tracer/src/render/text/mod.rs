@@ -11,7 +11,7 @@ mod summary;
 pub(super) mod words;
 
 pub use flow::flow;
-pub use frame::{Armed, header, waiting};
+pub use frame::{Armed, counting, header, waiting};
 pub use groups::{Way, groups, way, ways};
 pub use packet::packet;
 pub use summary::summary;

@@ -82,8 +82,8 @@ fn details(flow: &Flow, rewrite: &Rewrite) -> Vec<String> {
     );
     if rewrite.evidence == RewriteEvidence::Between {
         lines.push(match rewrite.between {
-            [Some(a), Some(b)] => format!("known from the sightings {a} and {b} only"),
-            _ => "known from one sighting only".to_owned(),
+            [Some(a), Some(b)] => format!("known only from what hops {a} and {b} saw"),
+            _ => "known only from what one hop saw".to_owned(),
         });
     }
     lines

@@ -8,7 +8,7 @@ use tracer_core::report::{ExpectLine, Flows, ObservedBy, Summary, Unavailable};
 /// What a run saw in all: counts, what was lost, expectations, what could not be observed.
 #[must_use]
 pub fn summary(summary: &Summary, look: Look) -> String {
-    let mut text = format!("{}\n", counts(summary, look));
+    let mut text = format!("{}\n", look.wrap(&counts(summary, look)));
     text.push_str(&left_out(&summary.flows));
     for expect in &summary.expect {
         text.push_str(&expected(expect, look));
@@ -82,10 +82,11 @@ fn expected(line: &ExpectLine, look: Look) -> String {
         n => format!("; {} older than the trace, skipped", flows(n)),
     };
     let what = escape(&line.expect);
-    format!(
-        "expect {what}: {} {about}{uncertain}{skipped}\n",
+    let line = format!(
+        "expect {what}: {} {about}{uncertain}{skipped}",
         look.paint(role, word)
-    )
+    );
+    format!("{}\n", look.wrap(&line))
 }
 
 fn held_so_far(line: &ExpectLine) -> String {
@@ -115,11 +116,12 @@ fn observed(by: &ObservedBy) -> String {
 }
 
 fn unavailable(missing: &Unavailable, look: Look) -> String {
-    format!(
-        "{} {}: {}; {}\n",
+    let line = format!(
+        "{} {}: {}; {}",
         look.paint(Role::Odd, "not observed:"),
         name(&missing.what),
         escape(&missing.why),
         escape(&missing.effect)
-    )
+    );
+    format!("{}\n", look.wrap(&line))
 }

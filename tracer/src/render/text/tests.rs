@@ -11,6 +11,7 @@ const PLAIN: Look = Look {
     colour: false,
     names: true,
     verbose: 0,
+    width: None,
 };
 
 fn preserved() -> Flow {
@@ -162,6 +163,32 @@ fn a_reply_from_elsewhere_is_no_answer() {
              that was asked."
         )
     );
+}
+
+#[test]
+fn sentences_fit_a_terminal_and_lose_nothing() {
+    let mut flow = preserved();
+    let long = "the request left here as 10.12.3.4 and nothing came back: 10.20.30.40 may have no \
+                route to 10.12.3.4, or it was lost or dropped on the way";
+    let fix = "on the far side, look for a route to 10.12.3.4 (`ip route get 10.12.3.4`) and capture there";
+    flow.findings = vec![finding("peer-route-suspected", "warning", long, Some(fix))];
+    let narrow = Look {
+        width: Some(80),
+        colour: true,
+        ..PLAIN
+    };
+    let text = anstream::adapter::strip_str(&super::flow(&flow, narrow)).to_string();
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(words(&text), words(&super::flow(&flow, PLAIN)));
+    assert_snapshot!(text);
 }
 
 #[test]
