@@ -110,7 +110,8 @@ fn peer_route(journey: &Journey, delivery: &Delivery, verdict: &Verdict) -> Opti
         "the request left here as {source} and nothing came back: {to} may have no route to \
          {source}, or it was lost or dropped on the way"
     );
-    if journey.opened.proto != Proto::TCP {
+    let proto = journey.opened.proto;
+    if proto != Proto::TCP && !proto.is_icmp() {
         text.push_str("; it may have taken effect there all the same");
     }
     Some(Finding {
