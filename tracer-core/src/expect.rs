@@ -172,13 +172,23 @@ fn violation(expectation: Expectation, flow: &Flow) -> Finding {
             Some(wire) => format!("{wire} left"),
             None => "no source was sighted leaving".to_owned(),
         },
-        Expectation::Reply => "no answer reached the sender".to_owned(),
+        Expectation::Reply => no_answer(flow.delivery.code).to_owned(),
     };
     let data = json!({ "expect": expectation.to_string() });
     Finding {
         text: format!("{expectation} was expected, and {is}"),
         data,
         ..finding(Code::ExpectationViolated, Severity::Error)
+    }
+}
+
+/// What happened instead of an answer.
+fn no_answer(code: DeliveryCode) -> &'static str {
+    match code {
+        DeliveryCode::Refused => "the request was refused",
+        DeliveryCode::Dropped => "the request was dropped here",
+        DeliveryCode::ReplyLost => "it did not serve the sender",
+        _ => "none came",
     }
 }
 

@@ -291,3 +291,29 @@ fn nor_a_namespace_beside_the_node_or_below_one_unseen() {
     links.get_mut(&2).expect("eth0").peer = None;
     assert_eq!(host.not_the_node(None), Some(NotTheNode::PodOfUnseen));
 }
+
+/// In words: what was expected, and what was instead.
+#[test]
+fn a_violation_says_what_was_instead() {
+    let text = |expectation, name: &str| {
+        let host = scenario(name).inventory;
+        let found = Expectations::new([expectation]).judge(&flow(name), &host);
+        found.into_iter().map(|f| f.text).collect::<Vec<_>>()
+    };
+    let node = Expectation::Source(Source::Node);
+    let left = "source=node was expected, and 10.12.3.4 left";
+    assert_eq!(text(node, "a2-exempt"), [left]);
+    for (name, instead) in [
+        ("b1-no-reply", "reply was expected, and none came"),
+        (
+            "b5-reset",
+            "reply was expected, and the request was refused",
+        ),
+        (
+            "b2-reply-lost",
+            "reply was expected, and it did not serve the sender",
+        ),
+    ] {
+        assert_eq!(text(Expectation::Reply, name), [instead]);
+    }
+}

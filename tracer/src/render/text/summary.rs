@@ -43,6 +43,7 @@ fn counts(summary: &Summary, look: Look) -> String {
 fn reported(flows: &Flows) -> String {
     match (flows.reported == flows.seen, flows.groups) {
         (true, 0) => String::new(),
+        (true, _) if flows.seen == 1 => String::new(),
         (true, n) => format!(" in {}", count(n, "group")),
         (false, _) => format!(", {} reported", flows.reported),
     }
@@ -67,11 +68,7 @@ fn expected(line: &ExpectLine, look: Look) -> String {
             format!("by {} of {}", line.violations, flows(line.flows)),
         ),
         None if line.uncertain > 0 => (Role::Odd, "cannot be told", held_so_far(line)),
-        None => (
-            Role::Odd,
-            "not judged",
-            "because no new flow was seen".into(),
-        ),
+        None => (Role::Odd, "not judged", nothing_to_judge(line).into()),
     };
     let uncertain = match line.uncertain {
         0 => String::new(),
@@ -87,6 +84,13 @@ fn expected(line: &ExpectLine, look: Look) -> String {
         look.paint(role, word)
     );
     format!("{}\n", look.wrap(&line))
+}
+
+fn nothing_to_judge(line: &ExpectLine) -> &'static str {
+    match line.skipped {
+        0 => "because no flow was reported",
+        _ => "because no flow began after the trace did",
+    }
 }
 
 fn held_so_far(line: &ExpectLine) -> String {
