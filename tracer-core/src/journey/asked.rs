@@ -20,11 +20,21 @@ fn asker(netns: NetnsId, tuple: Tuple) -> Asker {
     (netns, tuple.proto, tuple.src, tuple.sport)
 }
 
+/// Whether many hear it, and answer from their own addresses. A subnet's broadcast address is known
+/// only there; one that may be one is taken for it.
+fn asks_many(addr: IpAddr) -> bool {
+    match addr {
+        IpAddr::V4(addr) => addr.is_multicast() || addr.octets()[3] == 255,
+        IpAddr::V6(addr) => addr.is_multicast(),
+    }
+}
+
 impl Correlator {
     /// Notes a request. Where both ends have the same port, as between equals (NTP, WireGuard),
     /// others call there of their own accord.
     pub(super) fn note_asked(&mut self, event: &Event, place: Place, at: FlowRef) {
-        if event.tuple.sport != event.tuple.dport {
+        let equals = event.tuple.sport == event.tuple.dport;
+        if !equals && !asks_many(event.tuple.dst) {
             let key = asker(place.netns, event.tuple);
             self.asked.note(event.time_ns, key, at);
         }
