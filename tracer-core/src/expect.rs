@@ -1,8 +1,12 @@
 //! Expectations (`--expect-…`), and the exit status.
 
 use crate::inventory::Inventory;
-use crate::report::{Code, DeliveryCode, ExpectLine, Flow, OriginKind, SourceCode};
+use crate::report::{
+    Code, DeliveryCode, ExpectLine, Finding, Flow, OriginKind, Severity, SourceCode,
+};
+use crate::verdict::finding;
 use ipnet::IpNet;
+use serde_json::json;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -100,17 +104,23 @@ impl Expectations {
         )
     }
 
-    /// Compares a flow (or group).
-    pub fn judge(&mut self, flow: &Flow, inventory: &Inventory) {
+    /// Compares a flow; what it violates comes back as findings.
+    #[must_use = "a violation that is not shown at its flow cannot be found again"]
+    pub fn judge(&mut self, flow: &Flow, inventory: &Inventory) -> Vec<Finding> {
+        let mut found = Vec::new();
         for (expectation, tally) in &mut self.0 {
             let count = match outcome(*expectation, flow, inventory) {
                 Outcome::Held => &mut tally.held,
-                Outcome::Violated => &mut tally.violated,
+                Outcome::Violated => {
+                    found.push(violation(*expectation, flow));
+                    &mut tally.violated
+                }
                 Outcome::Skipped => &mut tally.skipped,
                 Outcome::Uncertain => &mut tally.uncertain,
             };
             *count += flow.count;
         }
+        found
     }
 
     /// The summary's lines.
@@ -128,6 +138,7 @@ impl Expectations {
                 flows,
                 skipped: tally.skipped,
                 violations: tally.violated,
+                uncertain: tally.uncertain,
             }
         };
         self.0.iter().map(line).collect()
@@ -151,6 +162,33 @@ impl Expectations {
             .iter()
             .map(of)
             .fold(ExitStatus::Done, ExitStatus::worse)
+    }
+}
+
+/// What a flow says of an expectation that it violates.
+fn violation(expectation: Expectation, flow: &Flow) -> Finding {
+    let is = match expectation {
+        Expectation::Source(_) => match flow.verdict.source_on_wire {
+            Some(wire) => format!("{wire} left"),
+            None => "no source was sighted leaving".to_owned(),
+        },
+        Expectation::Reply => no_answer(flow.delivery.code).to_owned(),
+    };
+    let data = json!({ "expect": expectation.to_string() });
+    Finding {
+        text: format!("{expectation} was expected, and {is}"),
+        data,
+        ..finding(Code::ExpectationViolated, Severity::Error)
+    }
+}
+
+/// What happened instead of an answer.
+fn no_answer(code: DeliveryCode) -> &'static str {
+    match code {
+        DeliveryCode::Refused => "the request was refused",
+        DeliveryCode::Dropped => "the request was dropped here",
+        DeliveryCode::ReplyLost => "it did not serve the sender",
+        _ => "none came",
     }
 }
 

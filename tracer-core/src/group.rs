@@ -2,7 +2,8 @@
 
 use crate::event::Dir;
 use crate::report::{
-    DeliveryCode, Flow, Group, OriginKind, RewriteDirection, RewriteField, Rule, SourceCode, Where,
+    Code, DeliveryCode, Flow, Group, OriginKind, RewriteDirection, RewriteField, Rule, SourceCode,
+    Where,
 };
 use foldhash::fast::RandomState;
 use std::collections::hash_map::Entry;
@@ -23,6 +24,9 @@ struct Way {
     /// Where it was rewritten: to what.
     source_on_wire: Option<IpAddr>,
     delivery: DeliveryCode,
+    /// What was found, so that each finding of the exemplar holds for the whole group.
+    findings: Vec<Code>,
+    violates: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +59,8 @@ impl Way {
             source: flow.verdict.source,
             source_on_wire: flow.verdict.source_on_wire.filter(|_| rewritten),
             delivery: flow.delivery.code,
+            findings: flow.findings.iter().map(|f| f.code).collect(),
+            violates: flow.violated(),
         }
     }
 }
@@ -165,6 +171,7 @@ impl Groups {
                             &group.rule,
                             group.delivery,
                         )
+                    && g.violates == group.violates
             };
             match groups.iter_mut().find(same) {
                 Some(known) => {
@@ -196,6 +203,7 @@ fn group(path: &Path) -> Group {
         place: change.map(|r| r.place),
         rule: change.and_then(|r| r.rule.as_ref()).map(short),
         delivery: flow.delivery.code,
+        violates: flow.violated(),
     }
 }
 

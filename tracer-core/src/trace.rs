@@ -2,6 +2,7 @@
 
 use crate::attribute::Consulted;
 use crate::event::{Counter, Event};
+use crate::expect::Expectations;
 use crate::group::Groups;
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Correlator, ReadCounter, Settings, Stats};
@@ -9,6 +10,7 @@ use crate::report::{Flow, Flows, Unavailable};
 use crate::rulebook::Rulebook;
 use crate::verdict::{self, Context};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 /// Most spans of time that are remembered in which events were lost.
 const MAX_LOSSES: usize = 64;
@@ -50,10 +52,31 @@ impl Wanted {
     }
 }
 
+/// What flows are compared with before they are told.
+#[derive(Clone, Debug, Default)]
+pub struct Checks {
+    /// What must hold.
+    pub expectations: Expectations,
+    /// The source that the far side says it saw.
+    pub peer_saw: Option<IpAddr>,
+}
+
+impl Checks {
+    /// Adds what does not hold, and what the far side saw, to the flow's findings.
+    fn mark(&mut self, flow: &mut Flow, inventory: &Inventory) {
+        let violated = self.expectations.judge(flow, inventory);
+        flow.findings.extend(violated);
+        if let Some(saw) = self.peer_saw {
+            verdict::compare_with_peer(flow, saw);
+        }
+    }
+}
+
 /// One run.
 #[derive(Debug)]
 pub struct Trace {
     wanted: Wanted,
+    checks: Checks,
     correlator: Correlator,
     realtime_offset_ns: i64,
     losses: Vec<Loss>,
@@ -61,6 +84,7 @@ pub struct Trace {
     rulebook: Rulebook,
     groups: Groups,
     reported: u64,
+    left_out: u64,
 }
 
 impl Trace {
@@ -70,6 +94,7 @@ impl Trace {
     pub fn new(settings: Settings, realtime_offset_ns: i64) -> Self {
         Self {
             wanted: Wanted::default(),
+            checks: Checks::default(),
             correlator: Correlator::new(settings),
             realtime_offset_ns,
             losses: Vec::new(),
@@ -77,12 +102,24 @@ impl Trace {
             rulebook: Rulebook::default(),
             groups: Groups::default(),
             reported: 0,
+            left_out: 0,
         }
     }
 
     /// Tells only these flows from now on.
     pub fn want(&mut self, wanted: Wanted) {
         self.wanted = wanted;
+    }
+
+    /// Compares every flow that is told from now on.
+    pub fn check(&mut self, checks: Checks) {
+        self.checks = checks;
+    }
+
+    /// How the expectations fare.
+    #[must_use]
+    pub fn expectations(&self) -> &Expectations {
+        &self.checks.expectations
     }
 
     /// Takes an event in. `true` asks for [`Trace::advance`] now, before memory grows further.
@@ -161,7 +198,7 @@ impl Trace {
 
     fn judge(&mut self, closed: &[Closed], inventory: &Inventory) -> Vec<Flow> {
         let rules = Consulted::new(&self.rulebook);
-        let flows: Vec<Flow> = closed
+        let mut flows: Vec<Flow> = closed
             .iter()
             .map(|closed| {
                 let context = Context {
@@ -175,10 +212,12 @@ impl Trace {
             })
             .filter(|flow| self.wanted.wants(flow))
             .collect();
-        for flow in &flows {
+        for flow in &mut flows {
+            self.checks.mark(flow, inventory);
             self.groups.add(flow);
         }
         self.reported += flows.len() as u64;
+        self.left_out += (closed.len() - flows.len()) as u64;
         flows
     }
 
@@ -206,6 +245,7 @@ impl Trace {
         Flows {
             seen: self.correlator.stats().seen,
             reported: self.reported,
+            left_out: self.left_out,
             groups: self.groups.summary().len() as u64,
         }
     }

@@ -3,9 +3,12 @@
 mod notation;
 
 use notation::Scenario;
+use tracer_core::event::NetnsId;
 use tracer_core::expect::{ExitStatus, Expectation, Expectations, Source};
 use tracer_core::group::Groups;
-use tracer_core::report::{ExpectLine, Flow, SourceCode};
+use tracer_core::inventory::{Namespace, NotTheNode};
+use tracer_core::report::{Code, ExpectLine, Flow, SourceCode};
+use tracer_core::trace::{Checks, Wanted};
 
 fn scenario(name: &str) -> Scenario {
     let path = notation::folder().join(format!("{name}.txt"));
@@ -28,7 +31,7 @@ fn expect(expectation: &str, names: &[&str]) -> (Option<bool>, u64, u64, u64, u8
     for name in names {
         let scenario = scenario(name);
         for flow in scenario.run_in_order().0 {
-            expectations.judge(&flow, &scenario.inventory);
+            let _ = expectations.judge(&flow, &scenario.inventory);
         }
     }
     let line = expectations.lines().remove(0);
@@ -131,6 +134,7 @@ fn an_expectation_without_flows_is_neither() {
         flows: 0,
         skipped: 0,
         violations: 0,
+        uncertain: 0,
     };
     assert_eq!(line, [nothing]);
 }
@@ -147,6 +151,61 @@ fn flows_of_one_way_are_one_group_whichever_pod_they_come_from() {
     let summary = trace.groups().summary();
     assert_eq!((summary.len(), summary[0].count), (1, 2));
     assert_eq!(summary[0].origin, "pods");
+}
+
+/// What violates an expectation is a group of its own, beside flows that took the same way.
+#[test]
+fn what_violates_is_a_group_of_its_own() {
+    let host = scenario("a2-exempt").inventory;
+    let source = "10.12.3.4".parse().expect("a source");
+    let mut expectations = Expectations::new([Expectation::Source(source)]);
+    let mut groups = Groups::default();
+    for wire in ["10.12.3.4", "10.12.3.99", "10.12.3.4", "10.12.3.98"] {
+        let mut flow = flow("a2-exempt");
+        flow.verdict.source_on_wire = wire.parse().ok();
+        flow.findings.extend(expectations.judge(&flow, &host));
+        groups.add(&flow);
+    }
+    let told = |violates: &[String], count| (violates.join(" "), count);
+    let paths = groups.paths();
+    let paths = paths.iter().map(|p| &p.exemplar);
+    let paths: Vec<_> = paths.map(|f| told(&f.violated(), f.count)).collect();
+    let should = [(String::new(), 2), ("source=10.12.3.4".to_owned(), 2)];
+    assert_eq!(paths, should);
+    let summary = groups.summary();
+    let summary: Vec<_> = summary.iter().map(|g| told(&g.violates, g.count)).collect();
+    assert_eq!(summary, should);
+}
+
+/// Each flow that is told says which expectation it violates, and what the far side saw.
+#[test]
+fn flows_are_checked_before_they_are_told_and_grouped() {
+    let mut scenario = scenario("reused-skb");
+    scenario.checks = Checks {
+        expectations: Expectations::new([Expectation::Source(Source::Preserved)]),
+        peer_saw: "10.100.0.5".parse().ok(),
+    };
+    let (flows, trace) = scenario.run_in_order();
+    for flow in flows.iter().chain([&trace.groups().paths()[0].exemplar]) {
+        let codes: Vec<_> = flow.findings.iter().map(|f| f.code).collect();
+        assert_eq!(codes, [Code::ExpectationViolated, Code::PeerSawSame]);
+    }
+    let line = trace.expectations().lines().remove(0);
+    assert_eq!(
+        (line.held, line.flows, line.violations),
+        (Some(false), 2, 2)
+    );
+}
+
+#[test]
+fn flows_that_a_filter_leaves_out_are_counted() {
+    let mut scenario = scenario("reused-skb");
+    scenario.wanted = Wanted {
+        origins: [100].into(),
+        ..Wanted::default()
+    };
+    let flows = scenario.run_in_order().1.flows();
+    assert_eq!((flows.seen, flows.reported, flows.left_out), (2, 1, 1));
 }
 
 #[test]
@@ -197,4 +256,64 @@ fn every_key_is_always_present() {
         keys("/findings/0"),
         keys("/verdict")
     ]);
+}
+
+/// A pod of the node in lab.host, if srctrace had been started there, and the node itself.
+#[test]
+fn a_pod_is_not_taken_for_the_node() {
+    let [node, pod] = [NetnsId(1), NetnsId(100)];
+    let mut host = scenario("a1-node-masquerade").inventory;
+    assert_eq!(host.not_the_node(None), None);
+    assert_eq!(host.not_the_node(Some(node)), None);
+    assert_eq!(host.not_the_node(Some(NetnsId(7))), None, "as in a lab");
+    host.node = Some(pod);
+    assert_eq!(host.not_the_node(None), Some(NotTheNode::PodOf(node)));
+    host.namespaces.remove(&NetnsId(101));
+    assert_eq!(host.not_the_node(None), None, "may be a router behind it");
+    assert_eq!(host.not_the_node(Some(node)), Some(NotTheNode::PodOf(node)));
+    assert_eq!(host.not_the_node(Some(pod)), None);
+}
+
+#[test]
+fn nor_a_namespace_beside_the_node_or_below_one_unseen() {
+    let [node, pod] = [NetnsId(1), NetnsId(100)];
+    let mut host = scenario("a1-node-masquerade").inventory;
+    host.node = Some(NetnsId(9));
+    host.namespaces.insert(NetnsId(9), Namespace::default());
+    assert_eq!(
+        host.not_the_node(Some(node)),
+        Some(NotTheNode::Beside(node))
+    );
+    assert_eq!(host.not_the_node(None), None);
+    host.node = Some(pod);
+    host.namespaces.retain(|id, _| *id == pod);
+    let links = &mut host.namespaces.get_mut(&pod).expect("the pod").links;
+    links.get_mut(&2).expect("eth0").peer = None;
+    assert_eq!(host.not_the_node(None), Some(NotTheNode::PodOfUnseen));
+}
+
+/// In words: what was expected, and what was instead.
+#[test]
+fn a_violation_says_what_was_instead() {
+    let text = |expectation, name: &str| {
+        let host = scenario(name).inventory;
+        let found = Expectations::new([expectation]).judge(&flow(name), &host);
+        found.into_iter().map(|f| f.text).collect::<Vec<_>>()
+    };
+    let node = Expectation::Source(Source::Node);
+    let left = "source=node was expected, and 10.12.3.4 left";
+    assert_eq!(text(node, "a2-exempt"), [left]);
+    for (name, instead) in [
+        ("b1-no-reply", "reply was expected, and none came"),
+        (
+            "b5-reset",
+            "reply was expected, and the request was refused",
+        ),
+        (
+            "b2-reply-lost",
+            "reply was expected, and it did not serve the sender",
+        ),
+    ] {
+        assert_eq!(text(Expectation::Reply, name), [instead]);
+    }
 }

@@ -3,7 +3,9 @@
 use anyhow::{Context as _, Result};
 
 use super::Case;
-use super::steps::{A_MOMENT, MASQUERADED, answered, hold, masquerade, same, watch};
+use super::steps::{
+    A_MOMENT, MASQUERADED, answered, hold, masquerade, masqueraded_pod, same, watch,
+};
 use crate::lab::Lab;
 use crate::lab::cast::{self, NODE, PEER, POD, RouteBack};
 use crate::trace::Srctrace;
@@ -149,8 +151,7 @@ fn node_answered_pod_not() -> Result<()> {
 
 /// The old flow keeps the binding of a rule that is gone; a new one goes by today's rules.
 fn open_before_the_trace() -> Result<()> {
-    let lab = cast::one_pod("a14", RouteBack::Known).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("a14", RouteBack::Known)?;
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let old = StreamCall::new("pod", "10.20.30.40:443", 43_210).open(&lab)?;
     let old = old.ok().context("no connection before the trace")?;

@@ -4,9 +4,9 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use super::Case;
-use super::steps::{answered, masquerade, same, watch};
+use super::steps::{answered, masqueraded_pod, same, watch};
 use crate::lab::Lab;
-use crate::lab::cast::{self, PEER, RouteBack};
+use crate::lab::cast::{PEER, RouteBack};
 use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
 pub(super) const CASES: &[Case] = &[Case::new(
@@ -27,8 +27,7 @@ const COUNTERS: &str = "table ip lab {
 }";
 
 fn counts_agree() -> Result<()> {
-    let lab = cast::one_pod("counts", RouteBack::Known).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("counts", RouteBack::Known)?;
     lab.nft("peer", COUNTERS)?;
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let report = watch(&lab, &["--dest", PEER], CALLS.into(), || {

@@ -16,6 +16,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("a12_probe_violated", &["A12"], probe_violated),
     Case::new("a12_probe_without_answer", &["A12"], probe_without_answer),
     Case::new("expectations_on_real_traffic", &["A12"], expectations),
+    Case::new("violations_are_a_group_of_their_own", &["A12"], violations),
 ];
 
 /// The one-minute check after an upgrade, run to its end.
@@ -38,8 +39,7 @@ fn probe_holds() -> Result<()> {
     let (lab, [peer, _exempt]) = lab_with_servers("probe")?;
     let report = probe(&lab, "10.20.30.40:443", &["--expect-source", "node"])?;
     same("exit status", report.status, Some(0)).context(report.stderr.clone())?;
-    let should =
-        json!({"expect": "source=node", "held": true, "flows": 1, "skipped": 0, "violations": 0});
+    let should = json!({"expect": "source=node", "held": true, "flows": 1, "skipped": 0, "violations": 0, "uncertain": 0});
     same("the expectation", expectation(&report)?, should)?;
     let seen: Vec<String> = peer
         .seen()
@@ -64,8 +64,7 @@ fn probe_violated() -> Result<()> {
     let (lab, [_peer, exempt]) = lab_with_servers("violated")?;
     let report = probe(&lab, "10.30.0.10:443", &["--expect-source", "node"])?;
     same("exit status", report.status, Some(1)).context(report.stderr.clone())?;
-    let should =
-        json!({"expect": "source=node", "held": false, "flows": 1, "skipped": 0, "violations": 1});
+    let should = json!({"expect": "source=node", "held": false, "flows": 1, "skipped": 0, "violations": 1, "uncertain": 0});
     same("the expectation", expectation(&report)?, should)?;
     same("connections", exempt.seen().len(), 1)?;
     let kept = probe(&lab, "10.30.0.10:443", &["--expect-source", "preserved"])?;
@@ -121,5 +120,59 @@ fn expectations() -> Result<()> {
         "preserved",
         ask(&["--expect-source", "preserved"])?,
         Some(1),
+    )
+}
+
+/// Many flows are as expected, a few are not: the report says which, flow by flow and as a group.
+fn violations() -> Result<()> {
+    let (lab, _servers) = lab_with_servers("violations")?;
+    let run = |args: &[&str]| -> Result<Report> {
+        let mut all = vec!["10.0.0.0/8", "--port", "443", "--expect-source", "node"];
+        all.extend(args);
+        let trace = Srctrace::new(&lab, &all).start()?;
+        for (pod, to) in [("pod", PEER), ("pod2", PEER), ("pod", cast::EXEMPT)] {
+            for _ in 0..2 {
+                let outcome = StreamCall::new(pod, &format!("{to}:443"), 0).run(&lab)?;
+                ensure!(outcome.seen().is_some(), "{pod} to {to}: {outcome:?}");
+            }
+        }
+        trace.stop()
+    };
+    let whole = |report: &Report| -> Result<Vec<Value>> {
+        same("exit status", report.status, Some(1)).context(report.stderr.clone())?;
+        let line = expectation(report)?;
+        let is = (&line["held"], &line["flows"], &line["violations"]);
+        same("the expectation", is, (&json!(false), &json!(6), &json!(2)))?;
+        let groups = report.summary()?["groups"].clone();
+        let groups = groups.as_array().cloned().unwrap_or_default();
+        let groups = groups
+            .iter()
+            .map(|g| (&g["count"], &g["violates"]))
+            .collect::<Vec<_>>();
+        let should = [
+            (&json!(4), &json!([])),
+            (&json!(2), &json!(["source=node"])),
+        ];
+        same("the groups", groups.as_slice(), should.as_slice())?;
+        report.flows()
+    };
+    let marked = |flows: &[Value]| -> Vec<(String, u64)> {
+        let violates = |f: &&Value| f["findings"][0]["code"] == "expectation-violated";
+        let name = |f: &Value| f["flow"]["dst"].as_str().unwrap_or_default().to_owned();
+        let told = flows.iter().filter(violates);
+        told.map(|f| (name(f), f["count"].as_u64().unwrap_or(0)))
+            .collect()
+    };
+    let one = (cast::EXEMPT.to_owned(), 1);
+    same(
+        "each marked",
+        marked(&whole(&run(&[])?)?),
+        vec![one.clone(), one],
+    )?;
+    let group = vec![(cast::EXEMPT.to_owned(), 2)];
+    same(
+        "the marked group",
+        marked(&whole(&run(&["--group"])?)?),
+        group,
     )
 }

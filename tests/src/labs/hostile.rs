@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use super::Case;
-use super::steps::{MASQUERADED, answered, masquerade, same, watch, watch_with};
+use super::steps::{MASQUERADED, answered, masquerade, masqueraded_pod, same, watch, watch_with};
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::lab::{Lab, Topology};
 use crate::trace::digest::digest;
@@ -25,8 +25,7 @@ const ICMP: u8 = 1;
 
 /// Between malformed frames of every kind goes one honest request, and it is reported as if it were alone.
 fn hostile_packets() -> Result<()> {
-    let lab = cast::one_pod("hostile", RouteBack::Missing).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("hostile", RouteBack::Missing)?;
     let frames = malformed(mac(&lab, "node", "veth-pod")?);
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let args = ["--dest", PEER, "--dest", cast::PEER6];

@@ -10,7 +10,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::steps::{MASQUERADED, answered, hold, masquerade, same, same_text, watch_with};
+use super::steps::{
+    MASQUERADED, answered, hold, masquerade, masqueraded_pod, same, same_text, watch_with,
+};
 use super::{Case, NATIVE};
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::lab::{Lab, Topology};
@@ -44,8 +46,7 @@ const FOREIGN: &[&str] = &["sch_ingress", "cls_u32"];
 /// As someone on a node types it: nothing named but the destination. Every namespace of the machine is looked at, so the
 /// far side's are seen too.
 fn whole_machine() -> Result<()> {
-    let lab = cast::one_pod("e1", RouteBack::Missing).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("e1", RouteBack::Missing)?;
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let trace = Srctrace::new(&lab, &[PEER]).whole_machine();
     let report = watch_with(&trace, 1, || {
@@ -140,8 +141,7 @@ fn groups(summary: &Value) -> Result<Vec<String>> {
 /// The program is stopped while packets go by, with a ring that holds next to nothing: what cannot be kept must be counted,
 /// and nothing may be called certain.
 fn events_lost() -> Result<()> {
-    let lab = cast::one_pod("e5", RouteBack::Known).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("e5", RouteBack::Known)?;
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let args = ["--dest", PEER, "--expect-source", "node"];
     let trace = Srctrace::new(&lab, &args)
@@ -174,8 +174,7 @@ fn events_lost() -> Result<()> {
 
 /// However it ends, nothing of it stays: no process, no program, map or link, no rule, filter or setting in any namespace.
 fn leaves_nothing(signal: Signal) -> Result<()> {
-    let lab = cast::one_pod("e7", RouteBack::Known).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("e7", RouteBack::Known)?;
     // Somebody else's qdiscs and filter, which must stay as they are.
     lab.run("node", "tc qdisc add dev eth0 clsact")?;
     lab.run(

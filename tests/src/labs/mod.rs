@@ -3,6 +3,7 @@
 mod contract;
 mod counts;
 mod covers;
+mod elsewhere;
 mod expectations;
 mod field;
 mod ground;
@@ -162,6 +163,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         ground::CASES,
         contract::CASES,
         counts::CASES,
+        elsewhere::CASES,
         expectations::CASES,
         hostile::CASES,
         job::CASES,

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::steps::{MASQUERADED, answered, hold, masquerade, same, watch};
+use super::steps::{MASQUERADED, answered, hold, masquerade, same, watch, watch_with};
 use super::{Case, Kernel, NATIVE};
 use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, RouteBack};
@@ -12,6 +12,7 @@ use crate::traffic::{Behaviour, StreamCall, StreamServer, UdpCall, UdpServer};
 pub(super) const CASES: &[Case] = &[
     Case::new("filters_let_through_what_they_say", &[], filters),
     Case::new("limits_end_the_trace", &[], limits),
+    Case::new("a_pod_is_not_taken_for_the_node", &[], started_in_a_pod),
     Case::new("tap_tracepoint_only", &["A1", "E6"], || tap("tracepoint")),
     Case::new("tap_tcx_only", &["A1"], || tap("tcx")).on(WITH_TCX),
     Case::new("closed_pipe_is_a_quiet_end", &[], closed_pipe),
@@ -83,8 +84,50 @@ fn filters() -> Result<()> {
             "{args:?} showed {is:?}, should be {should:?}\n{}",
             report.stderr
         );
+        left_out_is_told(&report)?;
     }
     Ok(())
+}
+
+/// What is seen and not reported is counted as left out.
+fn left_out_is_told(report: &Report) -> Result<()> {
+    let counts = &report.summary()?["flows"];
+    let [seen, reported, left_out] = ["seen", "reported", "left_out"].map(|of| counts[of].as_u64());
+    let rest = seen.zip(reported).map(|(seen, reported)| seen - reported);
+    same("flows left out", left_out, rest)
+}
+
+/// Started as in a debug pod without the host's network, and then told which namespace is the node.
+fn started_in_a_pod() -> Result<()> {
+    let (lab, _servers) = lab_with_servers("debugpod")?;
+    let node = lab.netns("node");
+    let remedy = format!("give --node-netns {node}");
+    let run = |more: &[&str]| -> Result<Report> {
+        let mut args = vec!["--dest", PEER, "--expect-source", "node"];
+        args.extend(more);
+        let srctrace = Srctrace::new(&lab, &args).started_in("pod2");
+        watch_with(&srctrace, 1, || {
+            let outcome = StreamCall::new("pod", "10.20.30.40:443", 43_210).run(&lab)?;
+            same(
+                "what the far side saw",
+                outcome,
+                answered("10.100.0.5:43210")?,
+            )
+        })
+    };
+    let lost = run(&[])?;
+    let warned: Vec<&str> = lost
+        .stderr
+        .lines()
+        .filter(|l| l.contains(&remedy))
+        .collect();
+    ensure!(warned.len() == 1, "not one warning: {}", lost.stderr);
+    same("exit status in a pod", lost.status, Some(5)).context(lost.stderr.clone())?;
+    let complete = lost.only_flow()?["verdict"]["complete"].clone();
+    same("complete in a pod", complete, false.into())?;
+    let told = run(&["--node-netns", &node])?;
+    ensure!(!told.stderr.contains("warning"), "{}", told.stderr);
+    same("exit status with the node named", told.status, Some(0))
 }
 
 fn limits() -> Result<()> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::steps::{MASQUERADED, answered, hold, masquerade, same, watch};
+use super::steps::{MASQUERADED, answered, hold, masquerade, masqueraded_pod, same, watch};
 use super::{Case, Kernel};
 use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, PEER6, RouteBack};
@@ -69,8 +69,7 @@ fn ipv6_preserved() -> Result<()> {
 
 /// One UDP request with that payload through the masquerade.
 fn udp_request(name: &str, payload: Vec<u8>) -> Result<Report> {
-    let lab = cast::one_pod("udp", RouteBack::Missing).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("udp", RouteBack::Missing)?;
     let _peer = UdpServer::start(&lab, "peer", "10.20.30.40:53")?;
     let report = watch(&lab, &["--dest", PEER], 0, || {
         same(
@@ -103,8 +102,7 @@ fn udp_fragments() -> Result<()> {
 }
 
 fn icmp_masquerade() -> Result<()> {
-    let lab = cast::one_pod("ping", RouteBack::Missing).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("ping", RouteBack::Missing)?;
     let trace = Srctrace::new(&lab, &["--dest", PEER, "--proto", "icmp"]).start()?;
     ensure!(
         ping(&lab, "pod", PEER, 4321, DEADLINE)?,
@@ -146,8 +144,7 @@ fn icmpv6_preserved() -> Result<()> {
 /// the wire would have them.
 fn bulk_with_offloads() -> Result<()> {
     const BYTES: usize = 64 << 20;
-    let lab = cast::one_pod("bulk", RouteBack::Missing).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("bulk", RouteBack::Missing)?;
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::AnswerAtEnd)?;
     let trace = Srctrace::new(&lab, &["--dest", PEER]).start()?;
     let stream = StreamCall::new("pod", "10.20.30.40:443", 43_210)
@@ -253,8 +250,7 @@ fn wait_for_subflow(lab: &Lab, from: &str) -> Result<()> {
 }
 
 fn sctp_masquerade() -> Result<()> {
-    let lab = cast::one_pod("sctp", RouteBack::Missing).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("sctp", RouteBack::Missing)?;
     let _peer = StreamServer::start_kind(
         &lab,
         "peer",

@@ -3,7 +3,9 @@
 use anyhow::Result;
 
 use super::Case;
-use super::steps::{A_MOMENT, MASQUERADED, answered, hold, masquerade, same, watch};
+use super::steps::{
+    A_MOMENT, MASQUERADED, answered, hold, masquerade, masqueraded_pod, same, watch,
+};
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer, UdpCall};
 
@@ -18,6 +20,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new("b5_refused_by_reset", &["B5"], refused_by_reset),
     Case::new("b5_refused_by_icmp", &["B5"], refused_by_icmp),
+    Case::new("b5_refused_by_the_node", &["B5"], refused_by_the_node),
     Case::new("b1_retransmitted_request", &["B1"], retransmitted_request),
 ];
 
@@ -69,8 +72,7 @@ fn udp_no_reply() -> Result<()> {
 }
 
 fn silent_peer() -> Result<()> {
-    let lab = cast::one_pod("b3", RouteBack::Known).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("b3", RouteBack::Known)?;
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Silent)?;
     let report = watch(&lab, &["--dest", PEER], 1, || {
         same(
@@ -87,8 +89,7 @@ fn silent_peer() -> Result<()> {
 }
 
 fn closed_after_first_data() -> Result<()> {
-    let lab = cast::one_pod("b3close", RouteBack::Known).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("b3close", RouteBack::Known)?;
     let _peer = StreamServer::start(
         &lab,
         "peer",
@@ -134,8 +135,7 @@ fn refused_by_reset() -> Result<()> {
 
 /// The router in front of the peer says no, through the node's masquerade: the error quotes the translated packet.
 fn refused_by_icmp() -> Result<()> {
-    let lab = cast::one_pod("b5icmp", RouteBack::Known).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("b5icmp", RouteBack::Known)?;
     lab.nft(
         "peer",
         "table ip t { chain c { type filter hook input priority 0; udp dport 53 reject; }; }",
@@ -154,10 +154,41 @@ fn refused_by_icmp() -> Result<()> {
     same("who refused", by["addr"].as_str(), Some("10.20.30.40"))
 }
 
+/// The node's own rules say no: by an ICMP error from one of its addresses, and by a reset in the far side's name.
+fn refused_by_the_node() -> Result<()> {
+    let lab = cast::one_pod("b5node", RouteBack::Known).up()?;
+    lab.iptables_legacy("node", "-A FORWARD -p udp --dport 53 -j REJECT")?;
+    lab.iptables_legacy(
+        "node",
+        "-A FORWARD -p tcp --dport 443 -j REJECT --reject-with tcp-reset",
+    )?;
+    let report = watch(&lab, &["--dest", PEER], 1, || {
+        let udp = UdpCall::new("pod", 43_210, "10.20.30.40:53").run(&lab)?;
+        let tcp = StreamCall::new("pod", "10.20.30.40:443", 43_210).run(&lab)?;
+        same("the requests", [udp, tcp], [Outcome::Refused; 2])
+    })?;
+    hold(
+        &lab,
+        &report,
+        "b5_refused_by_the_node",
+        &[
+            "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
+             source-unknown, on the wire null, refused",
+            "udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
+             source-unknown, on the wire null, refused",
+        ],
+        &[],
+    )?;
+    for flow in report.flows()? {
+        let by = flow["delivery"]["refused_by"].clone();
+        same("who refused", by["where"].as_str(), Some("node"))?;
+    }
+    Ok(())
+}
+
 /// The first SYN is lost on the way; the second one, a second later, gets through. It stays one flow.
 fn retransmitted_request() -> Result<()> {
-    let lab = cast::one_pod("b1again", RouteBack::Known).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("b1again", RouteBack::Known)?;
     // Lets the set's element through only when an earlier packet has put it there: the first SYN is dropped.
     lab.nft(
         "peer",

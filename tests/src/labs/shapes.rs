@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::steps::{MASQUERADED, answered, hold, masquerade, same, watch};
+use super::steps::{MASQUERADED, answered, hold, masqueraded_pod, same, watch};
 use super::{Case, Kernel};
 use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, PEER6, RouteBack};
@@ -20,8 +20,7 @@ const WITH_UDP_GSO: &[Kernel] = &[Kernel::Native, Kernel::V6_1, Kernel::V6_12, K
 
 /// The first packet is a SYN that carries the request.
 fn syn_with_data() -> Result<()> {
-    let lab = cast::one_pod("tfo", RouteBack::Missing).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("tfo", RouteBack::Missing)?;
     // Client and server, and neither asks for a cookie.
     for ns in ["pod", "peer"] {
         lab.sysctl(ns, "ipv4/tcp_fastopen", "1543")?;
@@ -59,8 +58,7 @@ fn counter(table: &str, name: &str) -> Option<u64> {
 
 /// One large send that is ten datagrams on the wire: ten requests are counted, and ten answers.
 fn udp_cut_by_the_kernel() -> Result<()> {
-    let lab = cast::one_pod("udpgso", RouteBack::Missing).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("udpgso", RouteBack::Missing)?;
     let peer = UdpServer::start(&lab, "peer", "10.20.30.40:53")?;
     let call = UdpCall::new("pod", 43_210, "10.20.30.40:53").payload(vec![b'g'; 10_000]);
     let call = call.option(SocketOption::datagrams_of(1000)).answers(10);
@@ -89,8 +87,7 @@ fn udp_claims(lab: &Lab, report: &crate::trace::Report, name: &str) -> Result<()
 }
 
 fn ipv4_options() -> Result<()> {
-    let lab = cast::one_pod("options4", RouteBack::Missing).up()?;
-    masquerade(&lab, &[])?;
+    let lab = masqueraded_pod("options4", RouteBack::Missing)?;
     let _peer = UdpServer::start(&lab, "peer", "10.20.30.40:53")?;
     let call = UdpCall::new("pod", 43_210, "10.20.30.40:53").option(SocketOption::ipv4_options());
     let report = watch(&lab, &["--dest", PEER], 0, || {

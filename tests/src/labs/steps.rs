@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::lab::cast::{self, RouteBack};
 use crate::lab::{Agent, Lab};
 use crate::trace::expect::difference;
 use crate::trace::{Expected, Names, Report, Srctrace};
@@ -47,6 +48,13 @@ pub(super) fn masquerade(lab: &Lab, exempt: &[&str]) -> Result<()> {
         exempt,
     };
     lab.restore("node", "iptables-legacy-restore", &agent.restore_script())
+}
+
+/// One pod whose node masquerades everything.
+pub(super) fn masqueraded_pod(name: &str, back: RouteBack) -> Result<Lab> {
+    let lab = cast::one_pod(name, back).up()?;
+    masquerade(&lab, &[])?;
+    Ok(lab)
 }
 
 /// Traces with these arguments while `traffic` runs, waits until `flows` are reported, stops, and returns the report. A flow

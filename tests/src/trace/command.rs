@@ -62,6 +62,13 @@ impl<'lab> Srctrace<'lab> {
         }
     }
 
+    /// Started in this namespace instead of the node.
+    #[must_use]
+    pub fn started_in(mut self, ns: &str) -> Self {
+        self.ns = ns.to_owned();
+        self
+    }
+
     /// One more environment variable.
     #[must_use]
     pub fn env(mut self, key: &str, value: &str) -> Self {

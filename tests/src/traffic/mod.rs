@@ -19,6 +19,35 @@ pub use stream::{Stream, StreamCall, StreamKind};
 pub use stream_server::{Behaviour, StreamServer};
 pub use udp::{UdpCall, UdpServer};
 
+/// What can be set of a call of either kind.
+macro_rules! setters {
+    ($call:ident) => {
+        impl $call {
+            /// With this payload instead of "hello"; a datagram larger than the MTU makes fragments.
+            #[must_use]
+            pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
+                self.payload = payload.into();
+                self
+            }
+
+            /// With a socket option.
+            #[must_use]
+            pub fn option(mut self, option: SocketOption) -> Self {
+                self.options.push(option);
+                self
+            }
+
+            /// Giving up after this long, while connecting and while waiting for the answer.
+            #[must_use]
+            pub fn patience(mut self, patience: Duration) -> Self {
+                self.patience = patience;
+                self
+            }
+        }
+    };
+}
+use setters;
+
 /// How often a waiting server looks whether it should stop.
 const TICK: Duration = Duration::from_millis(50);
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{Outcome, SocketOption, parse_answer};
+use super::{Outcome, SocketOption, parse_answer, setters};
 use crate::lab::Lab;
 
 /// How long a client waits unless told otherwise: far longer than any answer takes on one machine.
@@ -47,6 +47,8 @@ pub struct StreamCall {
     options: Vec<SocketOption>,
 }
 
+setters!(StreamCall);
+
 impl StreamCall {
     /// A TCP request from namespace `from` to `to` (`10.20.30.40:443`, `[fd50::20]:443`) and from port `sport` (0: any).
     ///
@@ -69,27 +71,6 @@ impl StreamCall {
     #[must_use]
     pub fn kind(mut self, kind: StreamKind) -> Self {
         self.kind = kind;
-        self
-    }
-
-    /// With this payload instead of "hello".
-    #[must_use]
-    pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
-        self.payload = payload.into();
-        self
-    }
-
-    /// With a socket option.
-    #[must_use]
-    pub fn option(mut self, option: SocketOption) -> Self {
-        self.options.push(option);
-        self
-    }
-
-    /// Giving up after this long, while connecting and while waiting for the answer.
-    #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
         self
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::{Outcome, SocketOption, TICK, answer, parse_answer};
+use super::{Outcome, SocketOption, TICK, answer, parse_answer, setters};
 use crate::lab::Lab;
 
 /// A server that answers every datagram with whom it saw; it serves until it is dropped.
@@ -25,29 +25,48 @@ impl UdpServer {
     /// # Errors
     /// When the address cannot be bound there.
     pub fn start(lab: &Lab, ns: &str, addr: &str) -> Result<Self> {
-        let socket = lab
-            .in_ns(ns, || -> io::Result<UdpSocket> {
-                let socket = UdpSocket::bind(addr)?;
-                socket.set_read_timeout(Some(TICK))?;
-                Ok(socket)
-            })?
-            .with_context(|| format!("bind udp {addr} in {ns}"))?;
+        let socket = bound(lab, ns, addr)?;
+        let answering = socket
+            .try_clone()
+            .context("a second handle on the socket")?;
+        Ok(Self::serve(socket, answering))
+    }
+
+    /// As [`UdpServer::start`], and its answers leave with another address, `from`: what a server
+    /// with several does that does not look at whom it was asked as.
+    ///
+    /// # Errors
+    /// When an address cannot be bound there.
+    pub fn answering_from(lab: &Lab, ns: &str, addr: &str, from: &str) -> Result<Self> {
+        Ok(Self::serve(bound(lab, ns, addr)?, bound(lab, ns, from)?))
+    }
+
+    fn serve(asked: UdpSocket, answering: UdpSocket) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let serving = thread::spawn(move || {
             let mut datagram = vec![0u8; 65_536];
             while !stopped.load(Ordering::Relaxed) {
-                if let Ok((_, peer)) = socket.recv_from(&mut datagram) {
+                if let Ok((_, peer)) = asked.recv_from(&mut datagram) {
                     // An answer that cannot be sent shows at the client, as silence.
-                    let _ = socket.send_to(answer(peer).as_bytes(), peer);
+                    let _ = answering.send_to(answer(peer).as_bytes(), peer);
                 }
             }
         });
-        Ok(Self {
+        Self {
             stop,
             serving: Some(serving),
-        })
+        }
     }
+}
+
+fn bound(lab: &Lab, ns: &str, addr: &str) -> Result<UdpSocket> {
+    lab.in_ns(ns, || -> io::Result<UdpSocket> {
+        let socket = UdpSocket::bind(addr)?;
+        socket.set_read_timeout(Some(TICK))?;
+        Ok(socket)
+    })?
+    .with_context(|| format!("bind udp {addr} in {ns}"))
 }
 
 impl Drop for UdpServer {
@@ -71,6 +90,8 @@ pub struct UdpCall {
     options: Vec<SocketOption>,
 }
 
+setters!(UdpCall);
+
 impl UdpCall {
     /// A datagram from namespace `from` and port `sport` to `to`.
     ///
@@ -89,31 +110,10 @@ impl UdpCall {
         }
     }
 
-    /// With this payload instead of "hello"; larger than the MTU makes fragments.
-    #[must_use]
-    pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
-        self.payload = payload.into();
-        self
-    }
-
-    /// With a socket option.
-    #[must_use]
-    pub fn option(mut self, option: SocketOption) -> Self {
-        self.options.push(option);
-        self
-    }
-
     /// Waiting for so many answers; the last one counts.
     #[must_use]
     pub fn answers(mut self, answers: usize) -> Self {
         self.answers = answers;
-        self
-    }
-
-    /// Waiting only this long for the answer.
-    #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
         self
     }
 

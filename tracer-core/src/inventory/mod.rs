@@ -1,8 +1,10 @@
 //! What this host looks like: namespaces, devices, addresses, routes, pods. Pure values; the
 //! system room fills them in.
 
+mod node;
 mod roles;
 
+pub use node::NotTheNode;
 pub use roles::Role;
 
 use crate::event::NetnsId;

@@ -56,11 +56,7 @@ impl Inventory {
 
     /// The namespace's default route leaves by a pair whose other end is in the node.
     fn node_is_gateway_of(&self, ns: &Namespace) -> bool {
-        ns.routes
-            .iter()
-            .filter(|r| r.to.prefix_len() == 0)
-            .filter_map(|r| ns.links.get(&r.ifindex)?.peer)
-            .any(|(peer, _)| self.node == Some(peer))
+        self.hangs_on(ns).any(|above| self.node == Some(above))
     }
 
     /// The namespace at the other end of a pair.

@@ -1,5 +1,6 @@
 //! Events in, told journeys out.
 
+use super::asked::{ASKED_NS, Asker};
 use super::bindings::{Bindings, Lookup};
 use super::notes::{Candidates, FragmentKey, SkbNote};
 use super::order::Reorder;
@@ -36,6 +37,7 @@ pub struct Correlator {
     pub(super) skbs: Recent<u64, SkbNote>,
     pub(super) marks: Recent<Mark, Candidates>,
     pub(super) fragments: Recent<FragmentKey, (FlowRef, Direction)>,
+    pub(super) asked: Recent<Asker, FlowRef>,
     pub(super) timers: BinaryHeap<Reverse<(u64, FlowRef)>>,
     /// Flows in the order in which they were told.
     pub(super) told: VecDeque<FlowRef>,
@@ -56,6 +58,7 @@ impl Correlator {
             skbs: Recent::new(SKB_NS, MAX_NOTES),
             marks: Recent::new(MARK_NS, MAX_NOTES),
             fragments: Recent::new(SKB_NS, MAX_NOTES),
+            asked: Recent::new(ASKED_NS, MAX_NOTES),
             timers: BinaryHeap::new(),
             told: VecDeque::new(),
             clock_ns: 0,
@@ -226,6 +229,9 @@ impl Correlator {
         };
         let mut news = flow.take(event, place, dir);
         news.tuple &= !bound;
+        if news.tuple && dir == Direction::Request {
+            self.note_asked(event, place, at);
+        }
         if news != News::default() {
             self.learn(event, place, at, dir, news);
         }

@@ -13,6 +13,7 @@
 //! them to be two beginnings of one flow). A namespace joins a flow
 //! only through 2, 4 or 5, so unconnected labs with equal addresses stay apart.
 
+mod asked;
 mod bindings;
 mod correlator;
 mod counter;

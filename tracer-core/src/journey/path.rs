@@ -212,7 +212,7 @@ impl Way {
         self.hops.iter().any(|h| h.place.netns == netns)
     }
 
-    pub(super) fn at(&self, place: Place) -> Option<&Hop> {
+    pub(crate) fn at(&self, place: Place) -> Option<&Hop> {
         self.hops.iter().find(|h| h.place == place)
     }
 

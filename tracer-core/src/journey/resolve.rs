@@ -181,7 +181,12 @@ impl Correlator {
         if let [(at, dir)] = near[..] {
             return Found::Flow(at, dir);
         }
-        match self.opening_direction(event, place) {
+        let dir = self.opening_direction(event, place);
+        let reply = dir.filter(|dir| *dir == Direction::Reply);
+        if let Some(at) = reply.and_then(|_| self.waiting_for(event, place)) {
+            return Found::Flow(at, Direction::Reply);
+        }
+        match dir {
             Some(dir) => Found::Opens {
                 dir,
                 doubted: near.into_iter().map(|(at, _)| at).collect(),

@@ -1,6 +1,6 @@
 //! Whether an exchange worked, and what stopped it.
 
-use super::{RewriteDirection, Rule, Tc};
+use super::{RewriteDirection, Rule, Tc, Where};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -30,7 +30,7 @@ pub enum DeliveryCode {
     HandshakeOnly,
     /// Nothing came back.
     NoReply,
-    /// A reply came, and is proven not to have arrived.
+    /// A reply came, and is proven not to have arrived, or not as the answer that was asked for.
     ReplyLost,
     /// RST or an ICMP error answered.
     Refused,
@@ -49,6 +49,10 @@ pub struct RefusedBy {
     pub kind: String,
     /// The hop at which the refusal was first sighted.
     pub hop: Option<u32>,
+    /// `node` where the node itself refused: the refusal was made there, or its address is the
+    /// node's. `None` where it came from elsewhere.
+    #[serde(rename = "where")]
+    pub place: Option<Where>,
 }
 
 /// A packet of the flow that died on this host.

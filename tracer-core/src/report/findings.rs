@@ -81,6 +81,12 @@ pub enum Code {
     EventsLost,
     /// A tap or a point that was wanted could not be observed.
     PointUnavailable,
+    /// The reply went past the translation of the request: it arrived from the translated address.
+    ReplyBypassedConntrack,
+    /// The reply arrived from another address than was asked, and no translation here explains it.
+    ReplyRewrittenWrong,
+    /// An expectation given on the command line does not hold for this flow.
+    ExpectationViolated,
     /// What the far side says it saw is not what left here.
     PeerSawOther,
     /// What the far side says it saw is what left here.

@@ -1,6 +1,6 @@
 //! The `flow` object.
 
-use super::{Delivery, Drop, Finding, ProtoTuple, Proxy, Rewrite, TupleView};
+use super::{Code, Delivery, Drop, Finding, ProtoTuple, Proxy, Rewrite, TupleView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -34,10 +34,24 @@ pub struct Flow {
     pub drops: Vec<Drop>,
     /// The proxy that ended it, if one did.
     pub proxy: Option<Proxy>,
-    /// What a person on call should know.
+    /// What a person on call should know; of a group, each holds for all of its flows.
     pub findings: Vec<Finding>,
     /// The answer.
     pub verdict: Verdict,
+}
+
+impl Flow {
+    /// The expectations that it violates, as they were given.
+    #[must_use]
+    pub fn violated(&self) -> Vec<String> {
+        let of_those = |f: &&Finding| f.code == Code::ExpectationViolated;
+        let name = |f: &Finding| f.data["expect"].as_str().map(str::to_owned);
+        self.findings
+            .iter()
+            .filter(of_those)
+            .filter_map(name)
+            .collect()
+    }
 }
 
 /// Why a flow is told now.
@@ -142,7 +156,8 @@ pub struct ConntrackView {
     pub status: Vec<String>,
 }
 
-/// Wire packets and bytes of each direction, at the first hop that sees it.
+/// Wire packets and bytes of each direction, at the first hop that sees it; of the exemplar, for a
+/// group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Packets {
     /// Packets from the origin.

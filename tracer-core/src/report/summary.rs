@@ -67,6 +67,8 @@ pub struct Flows {
     pub seen: u64,
     /// Flows reported (singly or in groups).
     pub reported: u64,
+    /// Flows left out because they do not match `--pod`, `--netns` or `-i`.
+    pub left_out: u64,
     /// Groups.
     pub groups: u64,
 }
@@ -98,6 +100,8 @@ pub struct Group {
     pub rule: Option<String>,
     /// Whether the exchanges worked.
     pub delivery: DeliveryCode,
+    /// The expectations that every one of these flows violates.
+    pub violates: Vec<String>,
 }
 
 impl Group {
@@ -126,6 +130,8 @@ pub struct ExpectLine {
     pub skipped: u64,
     /// Flows that violated it.
     pub violations: u64,
+    /// Flows of which it cannot be told, from what was sighted: not judged.
+    pub uncertain: u64,
 }
 
 /// One line of `doctor`.

@@ -1,19 +1,24 @@
 //! Whether the exchange worked.
 
+use super::reply;
 use crate::attribute::number_at;
+use crate::event::Dir;
+use crate::inventory::{Inventory, Role};
 use crate::journey::{Closed, Direction, Exchange, Hop, IcmpAnswer, Journey};
 use crate::packet::Proto;
-use crate::report::{Delivery, DeliveryCode, End, RefusedBy};
+use crate::report::{Delivery, DeliveryCode, End, RefusedBy, Where};
+use std::net::IpAddr;
 
 /// An opener without an answer is not called lost before this time, nanoseconds.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-pub(super) fn delivery(closed: &Closed) -> Delivery {
+pub(super) fn delivery(closed: &Closed, inventory: &Inventory) -> Delivery {
     let journey = &closed.journey;
-    let refusal = refusal(journey);
+    let refusal = refusal(journey, inventory);
+    let lost = reply_lost(&journey.exchange) || reply::unasked(journey).is_some();
     let code = match &refusal {
         Some(_) => DeliveryCode::Refused,
-        None if reply_lost(&journey.exchange) => DeliveryCode::ReplyLost,
+        None if lost => DeliveryCode::ReplyLost,
         None => code(closed),
     };
     Delivery {
@@ -84,26 +89,39 @@ fn reply_last_seen(journey: &Journey) -> Option<u32> {
         .find_map(|h| number_at(journey, h.place))
 }
 
-fn refusal(journey: &Journey) -> Option<RefusedBy> {
+fn refusal(journey: &Journey, inventory: &Inventory) -> Option<RefusedBy> {
     let exchange = &journey.exchange;
     let first = |hops: &[Hop]| hops.first().and_then(|h| number_at(journey, h.place));
     let reset = exchange
         .reset
         .filter(|(dir, _)| *dir == Direction::Reply && exchange.syn_ack.is_none());
     if reset.is_some() && exchange.opened {
-        let hop = journey.reply.hops().first()?;
+        let hops = journey.reply.hops();
+        let addr = hops.first()?.tuples().next()?.src;
         return Some(RefusedBy {
-            addr: hop.tuples().next()?.src,
+            addr,
             kind: "rst".into(),
-            hop: first(journey.reply.hops()),
+            hop: first(hops),
+            place: place(addr, hops, inventory),
         });
     }
     let answer = journey.answer.filter(|_| exchange.reply_ns.is_none())?;
+    let hops = journey.error.hops();
     Some(RefusedBy {
         addr: answer.from,
         kind: kind(&answer)?.into(),
-        hop: first(journey.error.hops()),
+        hop: first(hops),
+        place: place(answer.from, hops, inventory),
     })
+}
+
+/// The node, where it refused itself: by one of its addresses, or in the far side's name, as a rule
+/// that rejects with a reset does.
+fn place(addr: IpAddr, hops: &[Hop], inventory: &Inventory) -> Option<Where> {
+    let made_here = hops.first().is_some_and(|hop| {
+        hop.local && hop.place.dir == Dir::Egress && inventory.role(hop.place.netns) == Role::Node
+    });
+    (made_here || inventory.node_owns(addr)).then_some(Where::Node)
 }
 
 /// The name of an ICMP error that ends a flow; `None` for those that do not (a redirect, or a

@@ -1,6 +1,7 @@
 //! What a person on call should know beside the verdict.
 
 use super::Context;
+use super::reply::unasked_reply;
 use super::source::source_changes;
 use crate::attribute::original;
 use crate::journey::{Direction, Exchange, Journey};
@@ -29,9 +30,10 @@ pub(super) fn findings(
     let mut found = Vec::new();
     found.extend(predates(journey));
     found.extend(double_rewrite(rewrites));
-    found.extend(port_rewritten(rewrites));
+    found.extend(port_rewritten(journey, rewrites));
     found.extend(peer_route(journey, delivery, verdict));
     found.extend(peer_closed(journey, delivery));
+    found.extend(unasked_reply(journey, rewrites));
     found.extend(ambiguous(journey));
     found.extend(unseen_request(journey));
     found.extend(lost(context));
@@ -42,7 +44,7 @@ pub(super) fn findings(
     found
 }
 
-pub(super) fn finding(code: Code, severity: Severity) -> Finding {
+pub(crate) fn finding(code: Code, severity: Severity) -> Finding {
     Finding {
         code,
         severity,
@@ -78,18 +80,19 @@ fn double_rewrite(rewrites: &[Rewrite]) -> Option<Finding> {
     })
 }
 
-fn port_rewritten(rewrites: &[Rewrite]) -> Option<Finding> {
+fn port_rewritten(journey: &Journey, rewrites: &[Rewrite]) -> Option<Finding> {
     let change = rewrites.iter().find(|r| {
         r.direction == RewriteDirection::Request
             && matches!(r.field, RewriteField::Sport | RewriteField::Dport)
     })?;
-    let end = match change.field {
-        RewriteField::Sport => "source",
-        _ => "destination",
+    let what = match change.field {
+        _ if journey.opened.proto.is_icmp() => "identifier",
+        RewriteField::Sport => "source port",
+        _ => "destination port",
     };
     Some(Finding {
         text: format!(
-            "the address was kept, but the {end} port {} became {}",
+            "the address was kept, but the {what} {} became {}",
             change.from.port, change.to.port
         ),
         hop: change.between[1],
@@ -107,14 +110,15 @@ fn peer_route(journey: &Journey, delivery: &Delivery, verdict: &Verdict) -> Opti
         "the request left here as {source} and nothing came back: {to} may have no route to \
          {source}, or it was lost or dropped on the way"
     );
-    if journey.opened.proto != Proto::TCP {
+    let proto = journey.opened.proto;
+    if proto != Proto::TCP && !proto.is_icmp() {
         text.push_str("; it may have taken effect there all the same");
     }
     Some(Finding {
         text,
         fix: Some(format!(
             "on the far side, look for a route to {source} (`ip route get {source}`) and capture \
-             there whether the request arrives"
+             there whether the request arrives, and from which address it is answered"
         )),
         hop: delivery.last_seen,
         data: json!({"source": source, "destination": to}),

@@ -4,12 +4,15 @@ mod delivery;
 mod findings;
 mod origin;
 mod peer;
+mod reply;
 mod rules;
 mod source;
 mod view;
 
 pub use peer::compare_with_peer;
 pub use view::sighting;
+
+pub(crate) use findings::finding;
 
 pub use origin::Origin;
 
@@ -40,7 +43,7 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     let mut rewrites = attribute::rewrites(journey, context.inventory);
     let rulings = attribute::rulings(journey, context.inventory, context.rules);
     attribute::name_rules(&mut rewrites, &rulings);
-    let delivery = delivery::delivery(closed);
+    let delivery = delivery::delivery(closed, context.inventory);
     let mut verdict = source::verdict(journey, &rewrites, &delivery, context);
     let mut findings = findings::findings(journey, &rewrites, &delivery, &verdict, context);
     findings.extend(rules::findings(

@@ -6,8 +6,8 @@ use crate::event::{Dir, NetnsId};
 use crate::inventory::{Inventory, Role};
 use crate::journey::{Hop, Journey};
 use crate::report::{
-    Delivery, Rewrite, RewriteAgent, RewriteDirection, RewriteField, RewriteHook, SourceCode,
-    Verdict, Where,
+    Delivery, RefusedBy, Rewrite, RewriteAgent, RewriteDirection, RewriteField, RewriteHook,
+    SourceCode, Verdict, Where,
 };
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -145,8 +145,14 @@ fn kept(
         let text = format!("source {source} was kept; it came in by {by} and was delivered here");
         return (SourceCode::SourcePreserved, text);
     }
-    let text = match delivery.refused_by {
-        Some(_) => format!("the packet came in by {by} as {source} and was refused"),
+    let text = match &delivery.refused_by {
+        Some(RefusedBy { place, .. }) => {
+            let who = match place {
+                Some(Where::Node) => " by the node",
+                _ => "",
+            };
+            format!("the packet came in by {by} as {source} and was refused{who}")
+        }
         None => format!("the packet came in by {by} as {source} and was not sighted leaving"),
     };
     (SourceCode::SourceUnknown, text)

@@ -28,7 +28,7 @@ use tracer_core::inventory::Inventory;
 use tracer_core::journey::Settings;
 use tracer_core::report::{Flow, Unavailable};
 use tracer_core::ruleset::{Dumps, Family, assemble};
-use tracer_core::trace::Trace;
+use tracer_core::trace::{Checks, Trace, Wanted};
 
 /// Monotonic time of `@0`.
 pub(crate) const START_NS: u64 = 1_000_000_000_000;
@@ -49,6 +49,8 @@ pub(crate) struct Scenario {
     pub(crate) lost: Option<(u64, u64, u64)>,
     pub(crate) unavailable: Vec<Unavailable>,
     pub(crate) rules: BTreeMap<NetnsId, String>,
+    pub(crate) wanted: Wanted,
+    pub(crate) checks: Checks,
 }
 
 impl Scenario {
@@ -63,6 +65,8 @@ impl Scenario {
     /// at its own time.
     pub(crate) fn run(&self, events: impl IntoIterator<Item = (u64, Event)>) -> (Vec<Flow>, Trace) {
         let mut trace = Trace::new(Settings::default(), REALTIME_NS);
+        trace.want(self.wanted.clone());
+        trace.check(self.checks.clone());
         for what in &self.unavailable {
             trace.unavailable(what.clone());
         }

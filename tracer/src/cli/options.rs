@@ -10,8 +10,9 @@ use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::time::Duration;
 use tracer_common::MAX_PORT_RANGES;
-use tracer_core::expect::{Expectation, Source};
+use tracer_core::expect::{Expectation, Expectations, Source};
 use tracer_core::packet::Proto;
+use tracer_core::trace::Checks;
 
 /// A checked trace command.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,12 +152,15 @@ impl TraceOptions {
 }
 
 impl CheckOptions {
-    /// The expectations that flows are compared with.
+    /// What flows are compared with.
     #[must_use]
-    pub fn expectations(&self) -> Vec<Expectation> {
+    pub fn checks(&self) -> Checks {
         let source = self.source.map(Expectation::Source);
         let reply = self.reply.then_some(Expectation::Reply);
-        source.into_iter().chain(reply).collect()
+        Checks {
+            expectations: Expectations::new(source.into_iter().chain(reply)),
+            peer_saw: self.peer_saw,
+        }
     }
 }
 

@@ -73,7 +73,8 @@ static PROBES: &[Probe] = &[
     },
     Probe {
         what: "drop reasons",
-        effect: "say why and where the kernel dropped a packet (5.17 and later have them)",
+        effect: "without them a report tells the last hop of a packet that died here, not why \
+                 the kernel dropped it (5.17 and later have them)",
         ask: drop_reasons,
     },
     Probe {

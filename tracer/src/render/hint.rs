@@ -71,6 +71,7 @@ pub fn hint(hint: &Hint, look: Look) -> String {
     if !hint.socket_lb.is_empty() {
         lines.push(socket_lb(&hint.socket_lb));
     }
+    let lines: Vec<String> = lines.iter().map(|line| look.wrap(line)).collect();
     lines.join("\n  ") + "\n"
 }
 

@@ -1,6 +1,7 @@
 //! How text looks: colours, names, how much.
 
 use super::escape;
+use anstream::adapter::strip_str;
 use anstyle::{AnsiColor, Style};
 use tracer_core::report::Severity;
 use unicode_width::UnicodeWidthStr;
@@ -14,6 +15,8 @@ pub struct Look {
     pub names: bool,
     /// How often `-v` was given.
     pub verbose: u8,
+    /// Columns of the terminal, where one reads: sentences are broken to fit.
+    pub width: Option<usize>,
 }
 
 /// What a piece of text is, for its colour.
@@ -64,6 +67,32 @@ impl Look {
         }
         let style = role.style();
         format!("{style}{text}{style:#}")
+    }
+}
+
+/// Further lines of a sentence begin with so many spaces.
+const INDENT: usize = 5;
+
+impl Look {
+    /// Breaks a line of prose at spaces where the terminal is too narrow for it. Tables stay whole.
+    pub(super) fn wrap(self, line: &str) -> String {
+        let Some(width) = self.width else {
+            return line.to_owned();
+        };
+        let mut out = String::with_capacity(line.len());
+        let mut column = 0;
+        for word in line.split_inclusive(' ') {
+            let shown = strip_str(word.trim_end_matches(' ')).to_string().width();
+            if column > INDENT && column + shown > width {
+                out.truncate(out.trim_end_matches(' ').len());
+                out.push('\n');
+                out.push_str(&" ".repeat(INDENT));
+                column = INDENT;
+            }
+            out.push_str(word);
+            column += shown + usize::from(word.ends_with(' '));
+        }
+        out
     }
 }
 

@@ -10,6 +10,7 @@ const PLAIN: Look = Look {
     colour: false,
     names: true,
     verbose: 0,
+    width: None,
 };
 
 fn capabilities() -> Vec<Capability> {

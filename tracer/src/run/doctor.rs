@@ -22,6 +22,7 @@ pub(super) fn doctor(output: DoctorOutput) -> Result<ExitStatus, Failure> {
                 colour: sink::stdout_colour(),
                 names: true,
                 verbose: 0,
+                width: sink::stdout_width(),
             };
             print(&render::doctor(&capabilities, look))
         }

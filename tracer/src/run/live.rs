@@ -15,15 +15,13 @@ use crate::system::netns::Netns;
 use crate::system::{Changed, Survey, Watch, host};
 use std::collections::BTreeSet;
 use std::future::pending;
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use tracer_core::event::{Counter, Event, NetnsId, decode};
-use tracer_core::expect::{ExitStatus, Expectations};
+use tracer_core::expect::ExitStatus;
 use tracer_core::inventory::Inventory;
 use tracer_core::report::{Events, Flow, SCHEMA, Summary};
 use tracer_core::trace::Trace;
-use tracer_core::verdict;
 
 /// The ring is looked at this often: its writers do not wake us, unless it is a quarter full.
 const POLL: Duration = Duration::from_millis(20);
@@ -47,7 +45,6 @@ pub(super) struct Live<'a> {
     taps: Taps,
     rules: RuleReader,
     teller: Teller,
-    expectations: Expectations,
     silence: Silence<'a>,
     started: String,
     start: Instant,
@@ -56,7 +53,6 @@ pub(super) struct Live<'a> {
     last_counted_ns: u64,
     strangers: BTreeSet<NetnsId>,
     cgroups: BTreeSet<u64>,
-    peer_saw: Option<IpAddr>,
 }
 
 /// Why the loop ended.
@@ -92,7 +88,6 @@ impl<'a> Live<'a> {
             taps,
             rules,
             teller,
-            expectations: Expectations::default(),
             started: clock::utc_now(),
             start: Instant::now(),
             received: 0,
@@ -100,7 +95,6 @@ impl<'a> Live<'a> {
             last_counted_ns: clock::monotonic_ns(),
             strangers: BTreeSet::new(),
             cgroups: BTreeSet::new(),
-            peer_saw: None,
         }
     }
 
@@ -123,8 +117,6 @@ impl<'a> Live<'a> {
         probe: Option<Probe>,
         mut signals: Signals,
     ) -> Result<ExitStatus, Failure> {
-        self.expectations = Expectations::new(options.check.expectations());
-        self.peer_saw = options.check.peer_saw;
         let outcome = self.look(options, probe, &mut signals).await;
         if let Err(failure @ (Failure::Closed | Failure::Output(_))) = outcome {
             return Err(failure);
@@ -263,15 +255,7 @@ impl<'a> Live<'a> {
 
     fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
         for flow in flows {
-            self.expectations.judge(flow, self.survey.inventory());
-            match self.peer_saw {
-                None => self.teller.flow(flow)?,
-                Some(addr) => {
-                    let mut flow = flow.clone();
-                    verdict::compare_with_peer(&mut flow, addr);
-                    self.teller.flow(&flow)?;
-                }
-            }
+            self.teller.flow(flow)?;
         }
         Ok(())
     }
@@ -317,7 +301,7 @@ impl<'a> Live<'a> {
         self.teller.end(&summary, self.trace.groups())?;
         Ok(ExitStatus::of_trace(
             summary.flows.reported,
-            &self.expectations,
+            self.trace.expectations(),
         ))
     }
 
@@ -336,7 +320,7 @@ impl<'a> Live<'a> {
                 lost: self.lost,
             },
             groups: self.trace.groups().summary(),
-            expect: self.expectations.lines(),
+            expect: self.trace.expectations().lines(),
         }
     }
 }

@@ -5,6 +5,7 @@ mod doctor;
 mod failure;
 mod leftovers;
 mod live;
+mod node;
 mod plan;
 mod probe;
 mod rules;

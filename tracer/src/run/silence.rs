@@ -59,6 +59,7 @@ impl<'a> Silence<'a> {
             colour: sink::stderr_colour(),
             names: true,
             verbose: 0,
+            width: sink::stderr_width(),
         };
         sink::note(&hint(&said, look));
     }

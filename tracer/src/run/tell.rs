@@ -27,6 +27,8 @@ pub(super) struct Teller {
     ways: BTreeSet<String>,
     told: u64,
     printed: u64,
+    /// Whether it was said that some flows are only counted.
+    counting: bool,
 }
 
 impl Teller {
@@ -40,6 +42,7 @@ impl Teller {
                 colour: sink::stdout_colour(),
                 names: options.output.names,
                 verbose: options.output.verbose,
+                width: sink::stdout_width(),
             },
             host: options
                 .host
@@ -48,6 +51,7 @@ impl Teller {
             ways: BTreeSet::new(),
             told: 0,
             printed: 0,
+            counting: false,
         }
     }
 
@@ -70,10 +74,17 @@ impl Teller {
             (Grouping::Auto, false) => {
                 let fresh = self.ways.insert(way(flow));
                 if fresh || self.told <= BLOCKS {
-                    self.block(flow)
-                } else {
-                    Ok(())
+                    return self.block(flow);
                 }
+                if !std::mem::replace(&mut self.counting, true) {
+                    let look = Look {
+                        colour: sink::stderr_colour(),
+                        width: sink::stderr_width(),
+                        ..self.look
+                    };
+                    sink::note(&text::counting(look));
+                }
+                Ok(())
             }
         }
     }
@@ -101,20 +112,20 @@ impl Teller {
             }
             return self.json(&Line::Summary(Box::new(summary.clone())));
         }
+        let ways: Vec<Way<'_>> = paths
+            .iter()
+            .map(|path| Way {
+                exemplar: &path.exemplar,
+                origins: path.origins,
+                source_on_wire: path.source_on_wire,
+            })
+            .collect();
         if many {
-            let ways: Vec<Way<'_>> = paths
-                .iter()
-                .map(|path| Way {
-                    exemplar: &path.exemplar,
-                    origins: path.origins,
-                    source_on_wire: path.source_on_wire,
-                })
-                .collect();
             self.sink.write(&text::ways(&ways, self.look))?;
         }
         if self.grouping == Grouping::Group {
-            for path in &paths {
-                self.block(&path.exemplar)?;
+            for way in &ways {
+                self.sink.write(&text::way(way, self.look))?;
             }
         }
         Ok(self.sink.write(&text::summary(summary, self.look))?)

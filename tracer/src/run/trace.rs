@@ -3,6 +3,7 @@
 use super::clock;
 use super::failure::Failure;
 use super::live::Live;
+use super::node;
 use super::plan::{self, Plan};
 use super::probe;
 use super::rules::RuleReader;
@@ -54,7 +55,13 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     programs.attach_tracepoints()?;
     let mut trace = Trace::new(Settings::default(), clock::realtime_offset_ns());
     trace.want(wanted.clone());
-    let taps = Taps::new(options.tap, &wanted, &mut programs, types.unavailable)?;
+    trace.check(options.check.checks());
+    let mut unavailable = types.unavailable;
+    if let Some(doubt) = node::doubt(options, plan, &survey) {
+        trace.unavailable(doubt.clone());
+        unavailable.push(doubt);
+    }
+    let taps = Taps::new(options.tap, &wanted, &mut programs, unavailable)?;
     let teller = Teller::new(options, survey.inventory());
     let rules = RuleReader::start(plan.roots.clone())
         .map_err(|e| Failure::CannotTrace(format!("cannot start a thread to read rules: {e}")))?;
@@ -106,6 +113,7 @@ fn announce(options: &TraceOptions, live: &Live<'_>, start: Instant) {
         colour: sink::stderr_colour(),
         names: options.output.names,
         verbose: options.output.verbose,
+        width: sink::stderr_width(),
     };
     sink::note(&text::header(&armed, look));
     if options.probe.is_none() {

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 /// Why results cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +71,26 @@ pub fn stderr_colour() -> bool {
 
 fn colour(stream: &(impl anstream::stream::RawStream + IsTerminal)) -> bool {
     anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
+}
+
+/// The columns of the terminal that stdout is, if it is one.
+#[must_use]
+pub fn stdout_width() -> Option<usize> {
+    width(io::stdout())
+}
+
+/// As [`stdout_width`], for stderr.
+#[must_use]
+pub fn stderr_width() -> Option<usize> {
+    width(io::stderr())
+}
+
+/// Below this many columns nothing is gained by breaking lines.
+const NARROWEST: usize = 40;
+
+fn width(stream: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns >= NARROWEST)
 }
 
 /// Text with colours, as help has them, without them where they are not wanted.

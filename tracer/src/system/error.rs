@@ -25,7 +25,7 @@ pub enum SystemError {
         detail: String,
     },
     /// An argument that names nothing here.
-    #[error("{kind} {given:?} {why}")]
+    #[error("{kind} {:?} {why}", short(given))]
     Unknown {
         /// What kind of thing was named.
         kind: &'static str,
@@ -55,6 +55,18 @@ impl SystemError {
     }
 }
 
+/// Longest argument that an error repeats in full, in characters.
+const LONGEST_GIVEN: usize = 64;
+
+/// What was given, cut where it would bury what is said about it.
+fn short(given: &str) -> String {
+    let mut short: String = given.chars().take(LONGEST_GIVEN).collect();
+    if short.len() < given.len() {
+        short.push('…');
+    }
+    short
+}
+
 /// What to do about a refusal; empty where the error says it all.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
@@ -65,5 +77,21 @@ fn remedy(error: &io::Error) -> &'static str {
             "; raise the limit of open files (ulimit -n)"
         }
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overlong_argument_is_cut() {
+        let error = SystemError::Unknown {
+            kind: "pod",
+            given: "ö".repeat(500),
+            why: "is not here".into(),
+        };
+        let told = error.to_string();
+        assert_eq!(told, format!("pod \"{}…\" is not here", "ö".repeat(64)));
     }
 }

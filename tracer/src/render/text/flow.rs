@@ -7,7 +7,7 @@ use super::last::last;
 use super::rewrite::{is_answer, rewrite, rule};
 use super::words;
 use tracer_core::report::{
-    Code, Drop, Finding, Flow, Proxy, Rewrite, RewriteDirection, Severity, SourceCode,
+    AddrPort, Code, Drop, Finding, Flow, Proxy, Rewrite, RewriteDirection, Severity, SourceCode,
 };
 
 /// A flow as text, ending with an empty line.
@@ -22,19 +22,16 @@ pub fn flow(flow: &Flow, look: Look) -> String {
     for finding in &flow.findings {
         text.push_str(&told(finding, look));
     }
-    text.push_str(&format!("  {}\n\n", look.paint(Role::Title, &last(flow))));
+    let last = format!("  {}", look.paint(Role::Title, &last(flow)));
+    text.push_str(&format!("{}\n\n", look.wrap(&last)));
     text
 }
 
 fn heading(flow: &Flow, look: Look) -> String {
-    let like = match flow.count {
-        0 | 1 => String::new(),
-        n => format!("{n} flows like "),
-    };
     let tuple = format!("{} {}", flow.flow.proto.0, words::tuple(&flow.flow));
     let (word, role) = words::delivery(flow.delivery.code);
     format!(
-        "{like}{}    {}    {}, {}↑ {}↓\n",
+        "{}    {}    {}, {}↑ {}↓\n",
         look.paint(Role::Title, &tuple),
         words::origin(&flow.origin, look),
         look.paint(role, word),
@@ -78,8 +75,15 @@ fn steps(flow: &Flow, look: Look) -> String {
 /// Whether a rewrite of the reply only takes back one of the request.
 fn is_undo(flow: &Flow, reply: &Rewrite) -> bool {
     flow.rewrites.iter().any(|r| {
-        r.direction == RewriteDirection::Request && r.from == reply.to && r.to == reply.from
+        r.direction == RewriteDirection::Request
+            && same(flow, &r.from, &reply.to)
+            && same(flow, &r.to, &reply.from)
     })
+}
+
+/// Whether two ends are one: ICMP has no ports, and its identifier is at the sender's end only.
+fn same(flow: &Flow, a: &AddrPort, b: &AddrPort) -> bool {
+    a.addr == b.addr && (a.port == b.port || flow.flow.proto.0.is_icmp())
 }
 
 /// The line with the answer, where no rewrite of the source gave it.
@@ -94,7 +98,8 @@ fn answer(flow: &Flow, look: Look) -> String {
         SourceCode::SourceRewritten => escape(&flow.verdict.text).into_owned(),
         SourceCode::SourceUnknown => format!("cannot be told: {}", escape(&flow.verdict.text)),
     };
-    format!("  ▶  {}\n", look.paint(Role::Answer, &line))
+    let line = format!("  ▶  {}", look.paint(Role::Answer, &line));
+    format!("{}\n", look.wrap(&line))
 }
 
 /// From where to where the source stayed the same, as far as it was seen.
@@ -170,17 +175,19 @@ fn told(finding: &Finding, look: Look) -> String {
         Severity::Warning => "warning",
         Severity::Error => "error",
     };
-    let mut text = format!(
-        "  {} {} {}\n",
+    let line = format!(
+        "  {} {} {}",
         look.paint(finding.severity.into(), &format!("{severity}:")),
         escape(&finding.text),
         look.paint(Role::Faint, &format!("[{}]", code(finding.code)))
     );
+    let mut text = format!("{}\n", look.wrap(&line));
     if let Some(about) = &finding.rule {
         text.push_str(&format!("     {}\n", rule(about)));
     }
     if let Some(fix) = &finding.fix {
-        text.push_str(&format!("     fix: {}\n", escape(fix)));
+        let line = format!("     fix: {}", escape(fix));
+        text.push_str(&format!("{}\n", look.wrap(&line)));
     }
     text
 }

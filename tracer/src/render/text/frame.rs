@@ -25,8 +25,8 @@ pub struct Armed {
 /// The first line of a text report.
 #[must_use]
 pub fn header(armed: &Armed, look: Look) -> String {
-    format!(
-        "{} · {} · kernel {} · {} · armed in {:.1} s, {} in {}\n",
+    let line = format!(
+        "{} · {} · kernel {} · {} · armed in {:.1} s, {} in {}",
         look.paint(Role::Title, &format!("srctrace {}", name(&armed.version))),
         name(&armed.host),
         name(&armed.kernel),
@@ -34,7 +34,8 @@ pub fn header(armed: &Armed, look: Look) -> String {
         armed.took_s,
         count(armed.interfaces, "interface"),
         count(armed.namespaces, "namespace"),
-    )
+    );
+    format!("{}\n", look.wrap(&line))
 }
 
 /// The line that says that srctrace waits, and for what: `traffic to 10.20.30.40`.
@@ -45,4 +46,12 @@ pub fn waiting(what: &str, look: Look) -> String {
         super::super::escape(what)
     );
     format!("{}\n", look.paint(Role::Faint, &line))
+}
+
+/// The line that says why no more blocks come, though flows do.
+#[must_use]
+pub fn counting(look: Look) -> String {
+    let line = "more flows went ways shown above: from here on they are counted, and summed up at the \
+                end (--each shows each)";
+    format!("{}\n", look.wrap(&look.paint(Role::Faint, line)))
 }

@@ -2,10 +2,11 @@
 
 use super::super::escape;
 use super::super::look::{Look, Role, name};
+use super::flow::flow;
 use super::rewrite::{is_answer, short_rule};
 use super::words;
 use std::net::IpAddr;
-use tracer_core::report::{DeliveryCode, Flow, Group, OriginKind, SourceCode};
+use tracer_core::report::{DeliveryCode, Flow, Group, Origin, OriginKind, SourceCode};
 
 /// Flows that took the same way, with one of them as the example.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,25 +26,54 @@ pub fn ways(ways: &[Way<'_>], look: Look) -> String {
     groups(&all, look)
 }
 
+/// The block of one way: how many flows took it, and one of them whole.
+#[must_use]
+pub fn way(way: &Way<'_>, look: Look) -> String {
+    let block = flow(way.exemplar, look);
+    match way.exemplar.count {
+        0 | 1 => block,
+        n => {
+            let many = format!("{n} flows from {}, one of them:", origins(way, look));
+            format!("{}\n{block}", look.paint(Role::Title, &many))
+        }
+    }
+}
+
+/// From where the flows of a way came: `14 pods`, or the one by name.
+fn origins(way: &Way<'_>, look: Look) -> String {
+    let places = match way.exemplar.origin.kind {
+        OriginKind::Pod => "pods",
+        OriginKind::Gateway => "gateways",
+        OriginKind::Node => "places on the node",
+        OriginKind::External => "places outside",
+    };
+    let origin = &way.exemplar.origin;
+    match (way.origins, way.exemplar.count) {
+        (0 | 1, 0 | 1) => words::begun_at(origin, look),
+        // Other processes of the node may have begun the other flows.
+        (0 | 1, _) => words::begun_at(
+            &Origin {
+                process: None,
+                ..origin.clone()
+            },
+            look,
+        ),
+        (n, _) => format!("{n} {places}"),
+    }
+}
+
 fn group(way: &Way<'_>, look: Look) -> Group {
     let flow = way.exemplar;
     let change = flow.rewrites.iter().rev().find(|r| is_answer(r));
-    let places = match flow.origin.kind {
-        OriginKind::Pod => "pods",
-        OriginKind::Gateway => "gateways",
-        OriginKind::Node | OriginKind::External => "places",
-    };
     Group {
         count: flow.count,
-        origin: match way.origins {
-            0 | 1 => words::origin(&flow.origin, look),
-            n => format!("{n} {places}"),
-        },
+        origin: origins(way, look),
         source: flow.verdict.source,
         source_on_wire: way.source_on_wire,
         place: change.map(|r| r.place),
         rule: change.and_then(|r| r.rule.as_ref()).map(short_rule),
         delivery: flow.delivery.code,
+        violates: flow.violated(),
     }
 }
 
@@ -75,8 +105,16 @@ fn line(group: &Group, width: usize, look: Look) -> String {
         DeliveryCode::Completed => String::new(),
         _ => format!(", {}", look.paint(role, word)),
     };
+    let violates: Vec<String> = group.violates.iter().map(|e| escape(e).into()).collect();
+    let violates = match violates.is_empty() {
+        true => String::new(),
+        false => {
+            let what = format!("VIOLATES {}", violates.join(" and "));
+            format!(", {}", look.paint(Role::Bad, &what))
+        }
+    };
     format!(
-        "{:>width$} {flows} from {origin}: {}{delivery}\n",
+        "{:>width$} {flows} from {origin}: {}{delivery}{violates}\n",
         group.count,
         look.paint(Role::Answer, &source(group))
     )

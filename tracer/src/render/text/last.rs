@@ -3,7 +3,9 @@
 use super::super::escape;
 use super::super::look::name;
 use super::words;
-use tracer_core::report::{Delivery, DeliveryCode, Dir, Flow, Hop, OriginKind, SourceCode, Where};
+use tracer_core::report::{
+    Code, Delivery, DeliveryCode, Dir, Finding, Flow, Hop, OriginKind, SourceCode, Where,
+};
 
 /// The closing sentence(s).
 pub(super) fn last(flow: &Flow) -> String {
@@ -80,6 +82,13 @@ fn answer(flow: &Flow) -> String {
             format!("The handshake was answered to {to}, no data came back after it.")
         }
         DeliveryCode::NoReply => "No reply was seen.".to_owned(),
+        DeliveryCode::ReplyLost if flow.findings.iter().any(is_unasked) => {
+            let far = match delivery.reply_last_seen {
+                Some(1) => format!(" to {to}"),
+                n => at(flow, " as far as ", n),
+            };
+            format!("A reply came{far}, but not from the address that was asked.")
+        }
         DeliveryCode::ReplyLost => format!(
             "A reply came{} and did not reach {to}.",
             at(flow, " as far as ", delivery.reply_last_seen)
@@ -92,15 +101,26 @@ fn answer(flow: &Flow) -> String {
     }
 }
 
+/// Whether a reply arrived from elsewhere.
+fn is_unasked(finding: &Finding) -> bool {
+    matches!(
+        finding.code,
+        Code::ReplyBypassedConntrack | Code::ReplyRewrittenWrong
+    )
+}
+
 fn refused(flow: &Flow, delivery: &Delivery) -> String {
-    match &delivery.refused_by {
-        Some(by) => format!(
-            "Refused by {} ({}){}.",
-            by.addr,
-            escape(&by.kind),
-            at(flow, ", first seen at ", by.hop)
+    let Some(by) = &delivery.refused_by else {
+        return "Refused.".to_owned();
+    };
+    let kind = escape(&by.kind);
+    let at = at(flow, ", first seen at ", by.hop);
+    match by.place {
+        Some(Where::Node) => format!(
+            "Refused by the node itself ({kind}, sent as {}){at}.",
+            by.addr
         ),
-        None => "Refused.".to_owned(),
+        _ => format!("Refused by {} ({kind}){at}.", by.addr),
     }
 }
 

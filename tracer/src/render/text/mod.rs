@@ -11,8 +11,8 @@ mod summary;
 pub(super) mod words;
 
 pub use flow::flow;
-pub use frame::{Armed, header, waiting};
-pub use groups::{Way, groups, ways};
+pub use frame::{Armed, counting, header, waiting};
+pub use groups::{Way, groups, way, ways};
 pub use packet::packet;
 pub use summary::summary;
 

@@ -4,7 +4,7 @@ use super::super::escape;
 use super::super::look::{Look, Role, name};
 use super::words;
 use tracer_core::report::{
-    Flow, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, Rule,
+    AddrPort, Flow, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, Rule,
     RuleEvidence,
 };
 
@@ -35,6 +35,7 @@ fn title(flow: &Flow, rewrite: &Rewrite) -> String {
     let field = match rewrite.field {
         RewriteField::Src => "source",
         RewriteField::Dst => "destination",
+        RewriteField::Sport | RewriteField::Dport if flow.flow.proto.0.is_icmp() => "identifier",
         RewriteField::Sport => "source port",
         RewriteField::Dport => "destination port",
     };
@@ -66,11 +67,12 @@ fn agent(rewrite: &Rewrite) -> String {
 
 fn details(flow: &Flow, rewrite: &Rewrite) -> Vec<String> {
     let proto = flow.flow.proto;
-    let mut lines = vec![format!(
-        "{} ⇒ {}",
-        words::endpoint(proto, rewrite.from.addr, rewrite.from.port),
-        words::endpoint(proto, rewrite.to.addr, rewrite.to.port)
-    )];
+    let only_id = proto.0.is_icmp() && rewrite.from.addr == rewrite.to.addr;
+    let end = |end: &AddrPort| match only_id {
+        true => format!("id {}", end.port),
+        false => words::endpoint(proto, end.addr, end.port),
+    };
+    let mut lines = vec![format!("{} ⇒ {}", end(&rewrite.from), end(&rewrite.to))];
     lines.extend(rewrite.rule.as_ref().map(rule));
     lines.extend(
         rewrite
@@ -80,8 +82,8 @@ fn details(flow: &Flow, rewrite: &Rewrite) -> Vec<String> {
     );
     if rewrite.evidence == RewriteEvidence::Between {
         lines.push(match rewrite.between {
-            [Some(a), Some(b)] => format!("known from the sightings {a} and {b} only"),
-            _ => "known from one sighting only".to_owned(),
+            [Some(a), Some(b)] => format!("known only from what hops {a} and {b} saw"),
+            _ => "known only from what one hop saw".to_owned(),
         });
     }
     lines

@@ -3,12 +3,13 @@
 use super::super::escape;
 use super::super::look::{Look, Role, name};
 use super::words::count;
-use tracer_core::report::{ExpectLine, ObservedBy, Summary, Unavailable};
+use tracer_core::report::{ExpectLine, Flows, ObservedBy, Summary, Unavailable};
 
 /// What a run saw in all: counts, what was lost, expectations, what could not be observed.
 #[must_use]
 pub fn summary(summary: &Summary, look: Look) -> String {
-    let mut text = format!("{}\n", counts(summary, look));
+    let mut text = format!("{}\n", look.wrap(&counts(summary, look)));
+    text.push_str(&left_out(&summary.flows));
     for expect in &summary.expect {
         text.push_str(&expected(expect, look));
     }
@@ -28,12 +29,7 @@ fn counts(summary: &Summary, look: Look) -> String {
     let seen = if flows.seen == 0 {
         look.paint(Role::Odd, "no matching flow")
     } else {
-        let reported = match (flows.reported == flows.seen, flows.groups) {
-            (true, 0) => String::new(),
-            (true, n) => format!(" in {}", count(n, "group")),
-            (false, _) => format!(", {} reported", flows.reported),
-        };
-        format!("{}{reported}", count(flows.seen, "flow"))
+        format!("{}{}", count(flows.seen, "flow"), reported(flows))
     };
     let lost = match summary.events.lost {
         0 => "none lost".to_owned(),
@@ -43,26 +39,65 @@ fn counts(summary: &Summary, look: Look) -> String {
     format!("{seen} {time} · {events}, {lost}")
 }
 
+/// How many of the flows were told, where it is not simply all.
+fn reported(flows: &Flows) -> String {
+    match (flows.reported == flows.seen, flows.groups) {
+        (true, 0) => String::new(),
+        (true, _) if flows.seen == 1 => String::new(),
+        (true, n) => format!(" in {}", count(n, "group")),
+        (false, _) => format!(", {} reported", flows.reported),
+    }
+}
+
+/// Why flows were seen and not told.
+fn left_out(flows: &Flows) -> String {
+    match flows.left_out {
+        0 => String::new(),
+        1 => "1 flow left out: it does not match --pod, --netns or -i\n".to_owned(),
+        n => format!("{n} flows left out: they do not match --pod, --netns or -i\n"),
+    }
+}
+
 fn expected(line: &ExpectLine, look: Look) -> String {
-    let (word, role) = match line.held {
-        Some(true) => ("holds", Role::Good),
-        Some(false) => ("VIOLATED", Role::Bad),
-        None => ("not judged", Role::Odd),
+    let flows = |n| count(n, "flow");
+    let (role, word, about) = match line.held {
+        Some(true) => (Role::Good, "holds", format!("for {}", flows(line.flows))),
+        Some(false) => (
+            Role::Bad,
+            "VIOLATED",
+            format!("by {} of {}", line.violations, flows(line.flows)),
+        ),
+        None if line.uncertain > 0 => (Role::Odd, "cannot be told", held_so_far(line)),
+        None => (Role::Odd, "not judged", nothing_to_judge(line).into()),
     };
-    let flows = match line.held {
-        Some(true) => format!("for {}", count(line.flows, "flow")),
-        Some(false) => format!("by {} of {}", line.violations, count(line.flows, "flow")),
-        None => "for want of a flow".to_owned(),
+    let uncertain = match line.uncertain {
+        0 => String::new(),
+        n => format!("; too little was seen of {} to judge", flows(n)),
     };
     let skipped = match line.skipped {
         0 => String::new(),
-        n => format!("; {} older than the trace, skipped", count(n, "flow")),
+        n => format!("; {} older than the trace, skipped", flows(n)),
     };
     let what = escape(&line.expect);
-    format!(
-        "expect {what}: {} {flows}{skipped}\n",
+    let line = format!(
+        "expect {what}: {} {about}{uncertain}{skipped}",
         look.paint(role, word)
-    )
+    );
+    format!("{}\n", look.wrap(&line))
+}
+
+fn nothing_to_judge(line: &ExpectLine) -> &'static str {
+    match line.skipped {
+        0 => "because no flow was reported",
+        _ => "because no flow began after the trace did",
+    }
+}
+
+fn held_so_far(line: &ExpectLine) -> String {
+    match line.flows {
+        0 => "for any flow".to_owned(),
+        n => format!("for all: it holds for {}", count(n, "flow")),
+    }
 }
 
 fn observed(by: &ObservedBy) -> String {
@@ -85,11 +120,12 @@ fn observed(by: &ObservedBy) -> String {
 }
 
 fn unavailable(missing: &Unavailable, look: Look) -> String {
-    format!(
-        "{} {}: {}; {}\n",
+    let line = format!(
+        "{} {}: {}; {}",
         look.paint(Role::Odd, "not observed:"),
         name(&missing.what),
         escape(&missing.why),
         escape(&missing.effect)
-    )
+    );
+    format!("{}\n", look.wrap(&line))
 }

@@ -11,6 +11,7 @@ const PLAIN: Look = Look {
     colour: false,
     names: true,
     verbose: 0,
+    width: None,
 };
 
 fn preserved() -> Flow {
@@ -121,12 +122,14 @@ fn a_service_address_and_the_nodes_own_traffic() {
 fn every_way_to_end() {
     let mut all = String::new();
     let refused = json!({"addr":"10.20.30.40","kind":"rst","hop":2});
+    let by_node = json!({"addr":"10.12.3.1","kind":"admin-prohibited","hop":1,"where":"node"});
     for (code, by) in [
         ("completed", json!(null)),
         ("handshake-only", json!(null)),
         ("no-reply", json!(null)),
         ("reply-lost", json!(null)),
         ("refused", refused),
+        ("refused", by_node),
         ("refused", json!(null)),
         ("dropped", json!(null)),
         ("in-progress", json!(null)),
@@ -141,6 +144,51 @@ fn every_way_to_end() {
         ));
     }
     assert_snapshot!(all);
+}
+
+#[test]
+fn a_reply_from_elsewhere_is_no_answer() {
+    let mut flow = flow_with(&[("/delivery/code", json!("reply-lost"))]);
+    flow.findings = vec![finding(
+        "reply-bypassed-conntrack",
+        "error",
+        "the reply arrived from 10.12.3.9",
+        None,
+    )];
+    let text = super::flow(&flow, PLAIN);
+    assert_eq!(
+        text.trim_end().lines().last(),
+        Some(
+            "  Left node-a by eth0 as 10.100.0.5. A reply came to the pod, but not from the address \
+             that was asked."
+        )
+    );
+}
+
+#[test]
+fn sentences_fit_a_terminal_and_lose_nothing() {
+    let mut flow = preserved();
+    let long = "the request left here as 10.12.3.4 and nothing came back: 10.20.30.40 may have no \
+                route to 10.12.3.4, or it was lost or dropped on the way";
+    let fix = "on the far side, look for a route to 10.12.3.4 (`ip route get 10.12.3.4`) and capture there";
+    flow.findings = vec![finding("peer-route-suspected", "warning", long, Some(fix))];
+    let narrow = Look {
+        width: Some(80),
+        colour: true,
+        ..PLAIN
+    };
+    let text = anstream::adapter::strip_str(&super::flow(&flow, narrow)).to_string();
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(words(&text), words(&super::flow(&flow, PLAIN)));
+    assert_snapshot!(text);
 }
 
 #[test]
@@ -160,7 +208,12 @@ fn a_drop_a_proxy_and_an_unknown() {
         ("/rewrites", json!([])),
         ("/count", json!(12)),
     ]);
-    assert_snapshot!("drop", flow(&dropped, PLAIN));
+    let dropped = Way {
+        exemplar: &dropped,
+        origins: 3,
+        source_on_wire: None,
+    };
+    assert_snapshot!("drop", way(&dropped, PLAIN));
     let proxy = flow_with(&[
         (
             "/proxy",
@@ -175,7 +228,17 @@ fn a_drop_a_proxy_and_an_unknown() {
 
 #[test]
 fn other_protocols() {
+    let undo = json!({
+        "direction":"reply","field":"dst","from":{"addr":"10.100.0.5","port":0},"to":{"addr":"10.12.3.4","port":0},
+        "between":[2,1],"where":"node","netns":1,"hook":"prerouting","agent":"netfilter","rule":null,"marked_by":null,
+        "program":null,"evidence":"conntrack"});
+    let id = json!({
+        "direction":"request","field":"sport","from":{"addr":"10.12.3.4","port":77},"to":{"addr":"10.12.3.4","port":78},
+        "between":[1,2],"where":"node","netns":1,"hook":"postrouting","agent":"netfilter","rule":null,"marked_by":null,
+        "program":null,"evidence":"conntrack"});
+    let source = json!(example().rewrites[0]);
     let icmp = flow_with(&[
+        ("/rewrites", json!([source, undo, id])),
         ("/flow/proto", json!("icmp")),
         ("/flow/sport", json!(77)),
         ("/flow/dport", json!(0)),
@@ -241,25 +304,36 @@ fn the_end_of_a_run() {
     end.groups.push(
         serde_json::from_value(
             json!({"count":4,"origin":"shop/db-0","source":"source-preserved",
-        "source_on_wire":"10.12.9.1","where":null,"rule":null,"delivery":"no-reply"}),
+        "source_on_wire":"10.12.9.1","where":null,"rule":null,"delivery":"no-reply","violates":[]}),
         )
         .unwrap(),
     );
     end.groups.push(
         serde_json::from_value(
             json!({"count":1,"origin":"node","source":"source-rewritten",
-        "source_on_wire":null,"where":"node","rule":null,"delivery":"refused"}),
+        "source_on_wire":null,"where":"node","rule":null,"delivery":"refused","violates":[]}),
         )
         .unwrap(),
     );
     end.events.lost = 3;
     end.flows.reported = 300;
+    end.flows.left_out = 12;
+    end.groups[1].violates = vec!["reply".into(), "source=node".into()];
     end.expect.push(ExpectLine {
         expect: "source=pod".into(),
         held: Some(false),
         flows: 312,
         skipped: 1,
         violations: 308,
+        uncertain: 0,
+    });
+    end.expect.push(ExpectLine {
+        expect: "source=node".into(),
+        held: None,
+        flows: 3,
+        skipped: 1,
+        violations: 0,
+        uncertain: 2,
     });
     let verbose = Look {
         verbose: 1,
@@ -270,6 +344,7 @@ fn the_end_of_a_run() {
         format!("{}{}", groups(&end.groups, verbose), summary(&end, verbose))
     );
     end.flows.seen = 0;
+    end.flows.left_out = 0;
     end.events.lost = 0;
     end.observed_by = Default::default();
     end.expect.clear();

@@ -62,6 +62,15 @@ pub(super) fn origin(origin: &Origin, look: Look) -> String {
     }
 }
 
+/// As [`origin`], to be read after "from".
+pub(super) fn begun_at(of: &Origin, look: Look) -> String {
+    let text = origin(of, look);
+    match text.strip_prefix("from ") {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    }
+}
+
 fn process(origin: &Origin, look: Look) -> Option<String> {
     let process = origin.process.as_ref()?;
     let comm = process.comm.as_deref().filter(|_| look.names).map(name);

@@ -42,13 +42,26 @@ pub fn resolve_origin(roots: &Roots, survey: &Survey, given: &str) -> Result<Net
         Err(e) => e,
     };
     match resolve_pod(roots, survey, given) {
-        Err(SystemError::Unknown { why, .. }) if as_netns.is_usage() => Err(SystemError::Unknown {
+        Err(SystemError::Unknown { .. }) if as_netns.is_usage() => Err(SystemError::Unknown {
             kind: "network namespace or pod",
             given: given.into(),
-            why: format!("is not known: {as_netns}; as a pod it {why}"),
+            why: format!(
+                "is not on this node{}; accepted: NAME, PID or PATH of a namespace, \
+                 [NAMESPACE/]NAME of a pod",
+                near(given, names(survey))
+            ),
         }),
         found => found,
     }
+}
+
+/// What a probe could be sent from here.
+fn names(survey: &Survey) -> impl Iterator<Item = &str> {
+    let mounted = survey.discovery().found.values();
+    let pods = survey.inventory().namespaces.values();
+    mounted
+        .filter_map(|found| found.name.as_deref())
+        .chain(pods.filter_map(|ns| ns.pod.as_deref()))
 }
 
 /// Whether `given` names this pod: in full, or without its namespace.

@@ -121,7 +121,7 @@ fn a_pods_namespace_is_found_and_named_by_its_log_folder() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.starts_with("network namespace or pod \"nobody\" is not known"),
+        error.starts_with("network namespace or pod \"nobody\" is not on this node"),
         "{error}"
     );
 }
