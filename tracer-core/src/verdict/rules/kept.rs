@@ -29,9 +29,9 @@ fn exempt(exemption: &Exemption<'_>) -> Finding {
     let (code, text) = match &exemption.member {
         Some(member) => (
             Code::ExemptBySet,
-            format!("kept by {name}: it asks for a set, and the member {member} decides"),
+            format!("kept by {name}: {member} is a member of the set that it asks for"),
         ),
-        None => (Code::ExemptByRule, format!("kept by {name}: {}", rule.text)),
+        None => (Code::ExemptByRule, format!("kept by {name}")),
     };
     Finding {
         text,

@@ -7,7 +7,8 @@ use super::last::last;
 use super::rewrite::{is_answer, rewrite, rule};
 use super::words;
 use tracer_core::report::{
-    AddrPort, Code, Drop, Finding, Flow, Proxy, Rewrite, RewriteDirection, Severity, SourceCode,
+    AddrPort, Code, Drop, Finding, Flow, Proxy, Rewrite, RewriteDirection, Rule, Severity,
+    SourceCode,
 };
 
 /// A flow as text, ending with an empty line.
@@ -20,7 +21,7 @@ pub fn flow(flow: &Flow, look: Look) -> String {
         text.push_str(&dropped(drop, look));
     }
     for finding in &flow.findings {
-        text.push_str(&told(finding, look));
+        text.push_str(&told(flow, finding, look));
     }
     let last = format!("  {}", look.paint(Role::Title, &last(flow)));
     text.push_str(&format!("{}\n\n", look.wrap(&last)));
@@ -169,7 +170,7 @@ fn dropped(drop: &Drop, look: Look) -> String {
     text
 }
 
-fn told(finding: &Finding, look: Look) -> String {
+fn told(flow: &Flow, finding: &Finding, look: Look) -> String {
     let severity = match finding.severity {
         Severity::Info => "note",
         Severity::Warning => "warning",
@@ -182,7 +183,8 @@ fn told(finding: &Finding, look: Look) -> String {
         look.paint(Role::Faint, &format!("[{}]", code(finding.code)))
     );
     let mut text = format!("{}\n", look.wrap(&line));
-    if let Some(about) = &finding.rule {
+    let shown = |about: &&Rule| flow.rewrites.iter().any(|r| r.rule.as_ref() == Some(about));
+    if let Some(about) = finding.rule.as_ref().filter(|about| !shown(about)) {
         text.push_str(&format!("     {}\n", rule(about)));
     }
     if let Some(fix) = &finding.fix {

@@ -102,20 +102,83 @@ pub(super) fn rule(rule: &Rule) -> String {
     };
     let appended = format!("-A {} ", rule.chain);
     let text = rule.text.strip_prefix(&appended).unwrap_or(&rule.text);
-    format!("{}{owner}, {evidence}:  {}", short_rule(rule), escape(text))
+    let text = without_comments(text);
+    format!(
+        "{}{owner}, {evidence}:  {}",
+        short_rule(rule),
+        escape(&text)
+    )
 }
 
-/// `iptables-legacy nat/IP-MASQ rule 3`
+/// An iptables rule without its comments, which say who it belongs to and no more.
+fn without_comments(text: &str) -> String {
+    const COMMENT: &str = "-m comment --comment ";
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some((before, comment)) = rest.split_once(COMMENT) {
+        kept.push_str(before);
+        rest = comment[argument(comment)..].trim_start();
+    }
+    kept.push_str(rest);
+    kept.trim_end().to_owned()
+}
+
+/// How long the first argument is, quotes and escapes included.
+fn argument(text: &str) -> usize {
+    let quoted = text.starts_with('"');
+    let mut escaped = false;
+    for (at, letter) in text.char_indices().skip(usize::from(quoted)) {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' if quoted => return at + 1,
+            ' ' if !quoted => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// `iptables-legacy nat/IP-MASQ rule 3`, `nft ip kube-proxy/masquerading handle 28`
 pub(super) fn short_rule(rule: &Rule) -> String {
+    let native = rule.backend == "nft";
     let number = match (rule.index, rule.handle) {
-        (_, Some(handle)) => format!(" handle {handle}"),
-        (Some(index), None) => format!(" rule {index}"),
+        (_, Some(handle)) if native => format!(" handle {handle}"),
+        (Some(index), _) => format!(" rule {index}"),
+        (None, Some(handle)) => format!(" handle {handle}"),
         (None, None) => String::new(),
     };
+    let family = if native {
+        format!("{} ", name(&rule.family))
+    } else {
+        String::new()
+    };
     format!(
-        "{} {}/{}{number}",
+        "{} {family}{}/{}{number}",
         name(&rule.backend),
         name(&rule.table),
         name(&rule.chain)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_comments;
+
+    #[test]
+    fn comments_are_left_out_of_a_rule() {
+        let cut = [
+            ("-m comment --comment \"a \\\" b\" -j X", "-j X"),
+            (
+                "-d 10.0.0.0/8 -m comment --comment plain -j RETURN",
+                "-d 10.0.0.0/8 -j RETURN",
+            ),
+            ("-j X -m comment --comment \"open", "-j X"),
+            ("-m comment --comment ", ""),
+            ("-j MASQUERADE", "-j MASQUERADE"),
+        ];
+        for (rule, short) in cut {
+            assert_eq!(without_comments(rule), short);
+        }
+    }
 }
