@@ -176,7 +176,7 @@ mod tests {
             name: "nat".into(),
         };
         assert_eq!(table(&body), Some(nat));
-        for length in [0, 3, 5, 255] {
+        for length in [0, 3, 255] {
             body[4] = length;
             assert_eq!(table(&body), None, "{length}");
         }

@@ -10,8 +10,8 @@ pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 /// Programs that are here.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
-    legacy: [Option<PathBuf>; 2],
-    nft_save: [Option<PathBuf>; 2],
+    pub(super) legacy: [Option<PathBuf>; 2],
+    pub(super) nft_save: [Option<PathBuf>; 2],
     pub(super) nft: Option<PathBuf>,
     pub(super) ipset: Option<PathBuf>,
 }

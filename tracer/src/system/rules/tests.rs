@@ -7,16 +7,14 @@ use crate::system::testing::TestNetns;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use tracer_core::ruleset::{Backend, Ruleset, SetId, Step, Table};
+use tracer_core::ruleset::{Backend, Family, Ruleset, SetId, Step, Table, TableId};
 
-const FIXTURES: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../tracer-core/tests/fixtures/rules"
-);
-
-fn fixture(name: &str) -> String {
-    std::fs::read_to_string(Path::new(FIXTURES).join(name)).unwrap()
-}
+/// The program's own fixtures, built in so that the test runs in other kernels' machines too.
+const EVERYTHING: &str =
+    include_str!("../../../../tracer-core/tests/fixtures/rules/everything.iptables-legacy-save");
+const NATIVE: &str = include_str!("../../../../tracer-core/tests/fixtures/rules/native.nft");
+const CONSTRUCTS: &str =
+    include_str!("../../../../tracer-core/tests/fixtures/rules/constructs.nft");
 
 /// Runs a program in a namespace with this on its standard input.
 fn feed(netns: &TestNetns, program: &[&str], input: &str) {
@@ -61,22 +59,12 @@ fn of(rules: &Ruleset, backend: Backend) -> Vec<&Table> {
 
 /// The same rules through both backends are one model; nft adds handles and leaves out what the kernel
 /// does not have.
-#[test]
-fn both_backends_read_the_same_rules_alike() {
-    let netns = TestNetns::new("both");
-    feed(&netns, &["ipset", "restore"], SETS);
-    let dump = fixture("everything.iptables-legacy-save");
-    feed(&netns, &["iptables-legacy-restore"], &dump);
-    feed(&netns, &["iptables-nft-restore"], &dump);
-    let rules = rules(&netns);
-    assert_eq!(rules.unread, []);
-    let nft = of(&rules, Backend::IptablesNft);
+fn same_in_both(rules: &Ruleset) -> usize {
+    let nft = of(rules, Backend::IptablesNft);
     let mut compared = 0;
-    for legacy in of(&rules, Backend::IptablesLegacy) {
-        let other = nft
-            .iter()
-            .find(|table| table.id.name == legacy.id.name)
-            .unwrap();
+    for legacy in of(rules, Backend::IptablesLegacy) {
+        let is_it = |id: &TableId| (id.family, &id.name) == (legacy.id.family, &legacy.id.name);
+        let other = nft.iter().find(|table| is_it(&table.id)).unwrap();
         for chain in &legacy.chains {
             let Some(same) = other.chain(&chain.name) else {
                 assert!(chain.rules.is_empty(), "{} is missing", chain.name);
@@ -96,7 +84,18 @@ fn both_backends_read_the_same_rules_alike() {
             }
         }
     }
-    assert_eq!(compared, 52);
+    compared
+}
+
+#[test]
+fn both_backends_read_the_same_rules_alike() {
+    let netns = TestNetns::new("both");
+    feed(&netns, &["ipset", "restore"], SETS);
+    feed(&netns, &["iptables-legacy-restore"], EVERYTHING);
+    feed(&netns, &["iptables-nft-restore"], EVERYTHING);
+    let rules = rules(&netns);
+    assert_eq!(rules.unread, []);
+    assert_eq!(same_in_both(&rules), 52);
     let keep = &rules.sets[&SetId::Ipset("keep-dst".into())];
     assert_eq!(
         keep.elements
@@ -107,11 +106,35 @@ fn both_backends_read_the_same_rules_alike() {
     );
 }
 
+#[test]
+fn both_backends_read_ipv6_alike() {
+    const RULES: &str = "*nat\n-A POSTROUTING -s fd77:1::/64 ! -d ff00::/8 -o eth0 -j MASQUERADE --random-fully\n\
+        -A POSTROUTING -s fd77:2::/64 -p tcp -j SNAT --to-source [2001:db8:50::77]:1024-2047\n\
+        -A PREROUTING -d fd77:9::/64 -j DNAT --to-destination fd77:1::10\n\
+        -A POSTROUTING -s fd77:3::/64 -j SNAT --to-source 2001:db8::1-2001:db8::9\nCOMMIT\n\
+        *filter\n-A FORWARD -p icmpv6 -m icmp6 --icmpv6-type 1/3 -j DROP\n\
+        -A FORWARD -p icmpv6 -m icmp6 --icmpv6-type 128 -j ACCEPT\n\
+        -A FORWARD -d fd77::/ffff:0:ffff:: -m hl --hl-lt 5 -j REJECT\nCOMMIT\n";
+    let netns = TestNetns::new("six");
+    feed(&netns, &["ip6tables-legacy-restore"], RULES);
+    feed(&netns, &["ip6tables-nft-restore"], RULES);
+    let rules = rules(&netns);
+    assert_eq!(rules.unread, []);
+    assert!(
+        rules
+            .tables
+            .iter()
+            .all(|table| table.id.family == Family::Ip6)
+    );
+    assert_eq!(same_in_both(&rules), 7);
+    assert!(!format!("{rules:?}").contains("Unknown("), "{rules:?}");
+}
+
 /// nftables' own constructs, and what only its text listing tells: dormant tables, rules' texts.
 #[test]
 fn native_tables_are_read_with_their_texts() {
     let netns = TestNetns::new("native");
-    feed(&netns, &["nft", "-f", "-"], &fixture("native.nft"));
+    feed(&netns, &["nft", "-f", "-"], NATIVE);
     let rules = rules(&netns);
     assert_eq!(rules.unread, []);
     let names: Vec<_> = rules
@@ -144,7 +167,7 @@ fn native_tables_are_read_with_their_texts() {
             .any(|step| format!("{step:?}").contains("Unknown("));
         assert!(!unknown, "{}: {:?}", rule.text, rule.steps);
     }
-    assert_eq!(all().count(), 42);
+    assert_eq!(all().count(), 41);
     assert_eq!(
         rules.tables[3].chains[0].base.as_ref().unwrap().devices,
         ["eth0"]
@@ -229,4 +252,32 @@ fn missing_programs_are_told() {
         "{:?}",
         rule.steps
     );
+}
+
+/// nftables of firewalls and proxies (docker, firewalld, TPROXY, flow offload): what is understood and
+/// what is not.
+#[test]
+fn constructs_are_understood_or_named() {
+    let netns = TestNetns::new("constructs");
+    feed(&netns, &["nft", "-f", "-"], CONSTRUCTS);
+    let rules = rules(&netns);
+    assert_eq!(rules.unread, []);
+    let all = rules
+        .tables
+        .iter()
+        .flat_map(|table| &table.chains)
+        .flat_map(|chain| &chain.rules);
+    for rule in all {
+        let steps = format!("{:?}", rule.steps);
+        let seen = (
+            steps.contains("Unknown("),
+            steps.contains("Chance(") || steps.contains("ChanceOf("),
+        );
+        let comment = rule.comment.as_deref().unwrap_or_default();
+        let expected = (
+            comment.starts_with("unknown"),
+            comment.starts_with("chance"),
+        );
+        assert_eq!(seen, expected, "{}: {steps}", rule.text);
+    }
 }
