@@ -11,6 +11,7 @@ mod leftovers;
 mod links;
 mod options;
 mod protocols;
+mod replayed;
 mod reply;
 mod service;
 mod shapes;
@@ -141,6 +142,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         protocols::CASES,
         service::CASES,
         shapes::CASES,
+        replayed::CASES,
         reply::CASES,
     ]
     .into_iter()
