@@ -13,6 +13,7 @@ mod leftovers;
 mod links;
 mod options;
 mod protocols;
+mod replayed;
 mod reply;
 mod service;
 mod shapes;
@@ -173,6 +174,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         protocols::CASES,
         service::CASES,
         shapes::CASES,
+        replayed::CASES,
         reply::CASES,
         field::cases(),
     ]

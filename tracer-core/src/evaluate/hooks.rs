@@ -123,7 +123,7 @@ impl<'w, 'r> Passage<'w, 'r> {
             let mut next = Vec::new();
             for world in worlds {
                 match &stage {
-                    Stage::Conntrack => next.push(tracked(world)),
+                    Stage::Conntrack => next.push(self.conntrack(world)),
                     Stage::Nat(chains) => next.extend(self.nat(hook, chains, world)),
                     Stage::Chain(base) => next.extend(self.base(hook, *base, world)),
                 }
@@ -131,6 +131,20 @@ impl<'w, 'r> Passage<'w, 'r> {
             worlds = merge(next);
         }
         worlds
+    }
+
+    /// Conntrack looks at the packet, unless a rule said not to, or none asked for it.
+    fn conntrack(&self, mut world: World<'r>) -> World<'r> {
+        let known = matches!(
+            world.state.flow,
+            FlowState::Established | FlowState::Related
+        );
+        let on = known || self.rules.tracks(self.packet.version());
+        if on && world.state.tracking == Tracking::NotYet {
+            world.state.tracking = Tracking::Tracked;
+            world.changed();
+        }
+        world
     }
 
     /// One base chain; what it drops has come to its end.
@@ -161,6 +175,7 @@ impl<'w, 'r> Passage<'w, 'r> {
     /// The NAT hook: only for a flow's first packet, and once for source and destination each.
     fn nat(&mut self, hook: Hook, chains: &[BaseAt<'w, 'r>], world: World<'r>) -> Vec<World<'r>> {
         let source = matches!(hook, Hook::Postrouting | Hook::Input);
+        let kept = world.state.kept.len();
         let (asks, mut out) = self.consulting(world, source);
         let mut worlds: Vec<World<'r>> = asks.into_iter().collect();
         for base in chains {
@@ -179,13 +194,16 @@ impl<'w, 'r> Passage<'w, 'r> {
             worlds = merge(next);
         }
         for mut world in worlds {
+            if world.decision(source).is_some() {
+                world.state.kept.truncate(kept); // from which it was not kept in the end
+            }
             translate(&mut world, source);
             if let Some(settled) = world.state.settled.get_mut(usize::from(source)) {
                 *settled = true;
             }
             out.push(world);
         }
-        out
+        merge(out)
     }
 
     /// The world that consults NAT chains, and those that do not. A flow whose state is not known
@@ -216,15 +234,6 @@ impl<'w, 'r> Passage<'w, 'r> {
             }
         }
     }
-}
-
-/// Conntrack looks at the packet, unless a rule said not to.
-fn tracked(mut world: World<'_>) -> World<'_> {
-    if world.state.tracking == Tracking::NotYet {
-        world.state.tracking = Tracking::Tracked;
-        world.changed();
-    }
-    world
 }
 
 /// What runs at a hook, in order.
