@@ -87,7 +87,7 @@ pub fn rulings<'a, 'b>(
         let here = inventory.namespaces.get(&passage.netns)?;
         let (packet, way) = packet(journey, &passage, inventory);
         Some(Ruling {
-            rules: rules.ruleset(),
+            rules: rules.ruleset,
             passage,
             outcome: evaluate(&rules, &packet, way, here),
             seen: seen(journey, &passage),
