@@ -3,15 +3,18 @@
 mod contract;
 mod counts;
 mod covers;
+mod debug_container;
 mod elsewhere;
 mod expectations;
 mod ground;
 mod hostile;
 mod job;
+mod kubelet;
 mod leftovers;
 mod links;
 mod options;
 mod protocols;
+mod refusals;
 mod reply;
 mod service;
 mod shapes;
@@ -133,14 +136,18 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         ground::CASES,
         contract::CASES,
         counts::CASES,
+        debug_container::CASES,
         elsewhere::CASES,
         expectations::CASES,
         hostile::CASES,
         job::CASES,
+        kubelet::CASES,
         leftovers::CASES,
+        leftovers::panics::CASES,
         links::CASES,
         options::CASES,
         protocols::CASES,
+        refusals::CASES,
         service::CASES,
         shapes::CASES,
         reply::CASES,

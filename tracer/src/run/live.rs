@@ -1,5 +1,6 @@
 //! The loop of a live trace: ring and counters in, flows out.
 
+use super::bugs;
 use super::clock;
 use super::failure::Failure;
 use super::plan::Plan;
@@ -243,6 +244,7 @@ impl<'a> Live<'a> {
 
     fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
         for flow in flows {
+            bugs::rehearse();
             self.teller.flow(flow)?;
         }
         Ok(())

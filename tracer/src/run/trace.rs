@@ -56,6 +56,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     trace.want(wanted.clone());
     trace.check(options.check.checks());
     let mut unavailable = types.unavailable;
+    unavailable.extend(host::unavailable(&host::missing_capabilities()));
     if let Some(doubt) = node::doubt(options, plan, &survey) {
         trace.unavailable(doubt.clone());
         unavailable.push(doubt);
