@@ -12,8 +12,10 @@ mod job;
 mod kubelet;
 mod leftovers;
 mod links;
+mod newborn;
 mod options;
 mod protocols;
+mod readme;
 mod refusals;
 mod reply;
 mod service;
@@ -145,8 +147,10 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         leftovers::CASES,
         leftovers::panics::CASES,
         links::CASES,
+        newborn::CASES,
         options::CASES,
         protocols::CASES,
+        readme::CASES,
         refusals::CASES,
         service::CASES,
         shapes::CASES,
