@@ -10,6 +10,7 @@ mod hostile;
 mod job;
 mod leftovers;
 mod links;
+mod lockdown;
 mod options;
 mod protocols;
 mod reply;
@@ -81,6 +82,8 @@ pub struct Case {
     pub kernels: &'static [Kernel],
     /// Kernel modules that it needs besides veth and the netfilter base.
     pub needs: &'static [&'static str],
+    /// Words that it needs on the kernel's command line. Only a virtual machine can be given them.
+    pub boot: &'static str,
     /// Whether no other lab may run beside it.
     pub alone: bool,
     /// The lab.
@@ -100,6 +103,7 @@ impl Case {
             rows,
             kernels: EVERYWHERE,
             needs: &[],
+            boot: "",
             alone: false,
             run,
         }
@@ -116,6 +120,13 @@ impl Case {
     #[must_use]
     pub const fn needs(mut self, modules: &'static [&'static str]) -> Self {
         self.needs = modules;
+        self
+    }
+
+    /// On kernels that are booted with these words.
+    #[must_use]
+    pub const fn booted_with(mut self, words: &'static str) -> Self {
+        self.boot = words;
         self
     }
 
@@ -139,6 +150,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         job::CASES,
         leftovers::CASES,
         links::CASES,
+        lockdown::CASES,
         options::CASES,
         protocols::CASES,
         service::CASES,

@@ -1,6 +1,7 @@
 //! The loop of a live trace: ring and counters in, flows out.
 
 use super::clock;
+use super::entries::Entries;
 use super::failure::Failure;
 use super::plan::Plan;
 use super::probe::Probe;
@@ -42,6 +43,7 @@ pub(super) struct Live<'a> {
     ring: Ring,
     trace: Trace,
     taps: Taps,
+    entries: Option<Entries>,
     teller: Teller,
     silence: Silence<'a>,
     started: String,
@@ -71,7 +73,7 @@ impl<'a> Live<'a> {
         programs: Programs,
         ring: Ring,
         trace: Trace,
-        taps: Taps,
+        (taps, entries): (Taps, Option<Entries>),
         teller: Teller,
     ) -> Self {
         Self {
@@ -83,6 +85,7 @@ impl<'a> Live<'a> {
             ring,
             trace,
             taps,
+            entries,
             teller,
             started: clock::utc_now(),
             start: Instant::now(),
@@ -148,7 +151,7 @@ impl<'a> Live<'a> {
                 _ = poll.tick() => {
                     polls = polls.wrapping_add(1);
                     self.drain();
-                    self.taps.attach_next(&mut self.programs, self.node, self.survey.inventory());
+                    self.taps.attach(&mut self.programs, &self.survey);
                     if polls.is_multiple_of(JUDGE_EVERY) {
                         self.judge(polls / JUDGE_EVERY)?;
                         if self.received == 0 {
@@ -183,6 +186,7 @@ impl<'a> Live<'a> {
                 survey,
                 strangers,
                 cgroups,
+                entries,
                 ..
             } = self;
             while taken < BATCH && !full {
@@ -190,10 +194,21 @@ impl<'a> Live<'a> {
                     // A record that cannot be read is a bug of ours; it was counted as told.
                     let Ok(event) = decode(bytes) else { return };
                     taps.sighted(&event);
-                    teller.packet(&event, survey.inventory());
+                    if taps.is_wire(event.tap) {
+                        teller.packet(&event, survey.inventory());
+                    }
                     note_unknown(&event, survey.inventory(), strangers, cgroups);
-                    full |= trace.push(event);
+                    match entries {
+                        Some(entries) => entries.hold(event),
+                        None => full |= trace.push(event),
+                    }
                 });
+                for (event, entry) in entries.iter_mut().flat_map(|e| e.answered(survey)) {
+                    if let Some(entry) = entry {
+                        trace.entry(&event, entry);
+                    }
+                    full |= trace.push(event);
+                }
                 taken += got;
                 if got < 256 {
                     break;

@@ -2,6 +2,7 @@
 
 mod clock;
 mod doctor;
+mod entries;
 mod failure;
 mod leftovers;
 mod live;

@@ -4,7 +4,7 @@
 use super::failure::Failure;
 use super::plan::Plan;
 use crate::cli::Dest;
-use crate::kernel::{self, Filter, Programs, Sizes};
+use crate::kernel::{self, Filter, Programs, Reader, Sizes};
 use crate::render::{Hint, Look, Nearby, Nearest, hint};
 use crate::sink;
 use crate::system::Survey;
@@ -94,7 +94,8 @@ fn glance(dests: &[Dest]) -> Result<Vec<Nearest>, Failure> {
         return Ok(Vec::new());
     }
     let types = kernel::read_types()?;
-    let (mut programs, _ring) = Programs::load(&wider(dests), &types.offsets, Sizes::GLANCE)?;
+    let (mut programs, _ring) =
+        Programs::load(&wider(dests), Reader::Memory(&types.offsets), Sizes::GLANCE)?;
     programs.attach_tracepoints()?;
     std::thread::sleep(GLANCE);
     let mut found: BTreeMap<Tuple, (Nearby, u64)> = BTreeMap::new();
