@@ -133,12 +133,17 @@ pub(crate) fn device(work: &mut Work) {
     work.event.present |= present::NETNS;
 }
 
-/// Size and number of the segments that the buffer is a bundle of.
+/// Segments that the buffer becomes, or was, on the wire.
 #[inline(always)]
-pub(crate) fn segments(work: &Work) -> (u16, u16) {
-    let word = |at| field!(work.skb, at, u32).unwrap_or(0) as u16;
-    (
-        word(offset_of!(DirectSkb, gso_size)),
-        word(offset_of!(DirectSkb, gso_segs)),
-    )
+pub(crate) fn wire_packets(work: &Work) -> u16 {
+    let word = |at| field!(work.skb, at, u32).unwrap_or(0);
+    let size = word(offset_of!(DirectSkb, gso_size));
+    let segments = word(offset_of!(DirectSkb, gso_segs));
+    if size == 0 {
+        1
+    } else if segments > 1 {
+        segments as u16
+    } else {
+        (work.event.print.payload_len.div_ceil(size) as u16).max(1)
+    }
 }

@@ -319,8 +319,7 @@ fn network(work: &Work, data: u64) -> Option<u64> {
 #[inline(always)]
 fn wire_packets(work: &Work) -> u16 {
     if direct::only() {
-        let (size, segments) = direct::segments(work);
-        return bundle(work, size, Some(segments));
+        return direct::wire_packets(work);
     }
     let shared = || {
         let head = field!(work.skb, offset!(skb_head), u64)?;
@@ -329,13 +328,10 @@ fn wire_packets(work: &Work) -> u16 {
     };
     let Some(shared) = shared() else { return 1 };
     let size = memory::at::<u16>(shared, offset!(shinfo_gso_size)).unwrap_or(0);
-    bundle(work, size, memory::at(shared, offset!(shinfo_gso_segs)))
-}
-
-#[inline(always)]
-fn bundle(work: &Work, size: u16, segments: Option<u16>) -> u16 {
-    match segments {
-        _ if size == 0 => 1,
+    if size == 0 {
+        return 1;
+    }
+    match memory::at::<u16>(shared, offset!(shinfo_gso_segs)) {
         Some(n) if n > 1 => n,
         _ => (work.event.print.payload_len.div_ceil(u32::from(size)) as u16).max(1),
     }

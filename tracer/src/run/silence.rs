@@ -27,7 +27,7 @@ const NEIGHBOURS: (u8, u8) = (24, 64);
 /// Knows what to say, and whether it was said.
 pub(super) struct Silence<'a> {
     plan: &'a Plan,
-    looking: Option<JoinHandle<Vec<Nearest>>>,
+    looking: Option<JoinHandle<Option<Vec<Nearest>>>>,
     spoken: bool,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Silence<'a> {
         }
         let looking = self.looking.get_or_insert_with(|| {
             let dests = self.plan.resolved.dests.clone();
-            tokio::task::spawn_blocking(move || glance(&dests).unwrap_or_default())
+            tokio::task::spawn_blocking(move || glance(&dests).ok())
         });
         if !looking.is_finished() {
             return;
@@ -64,7 +64,7 @@ impl<'a> Silence<'a> {
         sink::note(&hint(&said, look));
     }
 
-    fn hint(&self, silent: Duration, survey: &Survey, nearest: Vec<Nearest>) -> Hint {
+    fn hint(&self, silent: Duration, survey: &Survey, nearest: Option<Vec<Nearest>>) -> Hint {
         let inventory = survey.inventory();
         let links = inventory
             .namespaces

@@ -160,7 +160,11 @@ impl Taps {
     fn look(&mut self, inventory: &Inventory) {
         if self.alone {
             for (netns, namespace) in &inventory.namespaces {
-                for (index, _) in namespace.links.iter().filter(|(_, link)| link.up) {
+                // A pod's own loopback is left out: what does not leave the pod is its own affair,
+                // and each device costs time.
+                let is_node = inventory.node == Some(*netns);
+                let links = namespace.links.iter();
+                for (index, _) in links.filter(|(_, l)| l.up && (is_node || !l.loopback)) {
                     self.ask_both(*netns, *index);
                 }
             }
@@ -174,7 +178,8 @@ impl Taps {
     fn attach_at(&mut self, (netns, index, side): Point, programs: &mut Programs, survey: &Survey) {
         let Some(mode) = &mut self.mode else { return };
         let link = survey.inventory().link(netns, index);
-        let (Some(link), Some(netns)) = (link.filter(|l| !l.loopback), survey.netns(netns)) else {
+        let link = link.filter(|link| !link.loopback || self.alone);
+        let (Some(link), Some(netns)) = (link, survey.netns(netns)) else {
             return;
         };
         let name = link.name.clone();

@@ -114,7 +114,8 @@ fn direct(
     let memory = Unavailable {
         what: "kernel memory".to_owned(),
         why,
-        effect: "packets are seen by traffic-control programs only: not on loopback devices, and \
+        effect: "packets are seen by traffic-control programs only: not on the \
+                 loopback of pods, and \
                  not what later programs on a device do to them; conntrack entries are asked \
                  for, and senders' processes are not known"
             .to_owned(),
