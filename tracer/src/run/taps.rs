@@ -4,13 +4,14 @@
 //! the trace is armed when they are attached.
 
 use super::failure::Failure;
-use super::leftovers::Clsact;
+use super::leftovers::{self, Clsact};
 use crate::cli::TapMode;
 use crate::kernel::{Attached, Programs, Side, features};
-use crate::system::netns::visit;
+use crate::system::netns::{Netns, visit};
+use crate::system::tc::Tc;
 use crate::system::{Delta, Survey, SystemError};
 use std::collections::{BTreeSet, VecDeque};
-use tracer_core::event::{Event, NetnsId, Tap};
+use tracer_core::event::{Dir, Event, NetnsId, Tap};
 use tracer_core::inventory::{Inventory, Link, Role};
 use tracer_core::report::{ObservedBy, Unavailable};
 use tracer_core::trace::Wanted;
@@ -35,6 +36,9 @@ impl Mode {
         }
     }
 }
+
+/// Why the last tap of a device may not be the last word.
+const OTHERS: &str = "others' clsact filters run after our program";
 
 /// One side of a device.
 type Point = (NetnsId, u32, Side);
@@ -196,22 +200,31 @@ impl Taps {
                     })
             }),
         };
+        if self.alone && side == Side::Egress && has_later(netns, index) {
+            self.lacks_device(
+                &name,
+                OTHERS,
+                "what they do to packets that go out is not seen",
+            );
+        }
         match attached {
             Err(error) if programs.attached().tcx + programs.attached().clsact == 0 => {
                 self.give_up(&error.to_string());
             }
-            Err(error) if self.alone => self.lacks_device(&name, &error.to_string()),
+            Err(error) if self.alone => {
+                self.lacks_device(&name, &error.to_string(), "packets are not seen there");
+            }
             _ => {}
         }
     }
 
-    /// A device without its only tap.
-    fn lacks_device(&mut self, name: &str, why: &str) {
+    /// Something of a device is not seen, and nothing else shows it.
+    fn lacks_device(&mut self, name: &str, why: &str, effect: &str) {
         if self.unavailable.len() < MOST {
             self.unavailable.push(Unavailable {
                 what: format!("device {name}"),
                 why: why.to_owned(),
-                effect: "packets are not seen there".to_owned(),
+                effect: effect.to_owned(),
             });
         }
     }
@@ -251,6 +264,18 @@ impl Taps {
             unavailable: self.unavailable.iter().cloned().chain(missing).collect(),
         }
     }
+}
+
+/// Whether a device has filters that packets meet on their way out after our program.
+fn has_later(netns: &Netns, index: u32) -> bool {
+    let others = visit(netns, || {
+        let filters = Tc::open()?.filters(index, Dir::Egress);
+        let filters = filters.map_err(|e| SystemError::os("list the filters of", netns, e))?;
+        Ok(filters
+            .iter()
+            .any(|f| f.handle != 0 && !leftovers::is_ours(f)))
+    });
+    others.unwrap_or(false)
 }
 
 /// A way of attaching where there is nothing else.
