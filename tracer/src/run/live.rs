@@ -193,7 +193,7 @@ impl<'a> Live<'a> {
                 let got = ring.drain(256, |bytes| {
                     // A record that cannot be read is a bug of ours; it was counted as told.
                     let Ok(event) = decode(bytes) else { return };
-                    taps.sighted(&event);
+                    taps.sighted(&event, survey.inventory().node);
                     if taps.is_wire(event.tap) {
                         teller.packet(&event, survey.inventory());
                     }

@@ -117,10 +117,15 @@ impl Taps {
         self.alone || matches!(tap, Tap::Receive | Tap::Transmit)
     }
 
-    /// A followed packet came in: its device gets a tap, to see what programs there do.
-    pub(super) fn sighted(&mut self, event: &Event) {
-        if self.mode.is_some() && event.tap == Tap::Receive && self.asked.len() < MOST {
-            let netns = event.netns.unwrap_or(NetnsId(0));
+    /// A followed packet came in by a device of the node: that gets a tap, to see what programs there
+    /// do.
+    pub(super) fn sighted(&mut self, event: &Event, node: Option<NetnsId>) {
+        let netns = event.netns.filter(|netns| Some(*netns) == node);
+        if let Some(netns) = netns
+            && self.mode.is_some()
+            && event.tap == Tap::Receive
+            && self.asked.len() < MOST
+        {
             self.ask((netns, event.ifindex, Side::Ingress));
         }
     }
