@@ -1,7 +1,7 @@
 //! Everything the programs share: constants from user space, maps, per-CPU scratch space.
 
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{HashMap, LpmTrie, LruHashMap, PerCpuArray, ProgramArray, RingBuf};
+use aya_ebpf::maps::{HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
 use core::cell::UnsafeCell;
 use tracer_common::{
     ABI_VERSION, Config, FlowKey, FlowState, FollowKey, Offsets, PrefixKey, RawEvent, RawProcess,
@@ -108,9 +108,6 @@ pub(crate) static CONNECTORS: LruHashMap<u64, RawProcess> = LruHashMap::with_max
 /// space makes these, a few instructions for each namespace (`tracer/src/kernel/doors.rs`).
 #[map]
 pub(crate) static HERE: PerCpuArray<u32> = PerCpuArray::with_max_entries(1, 0);
-/// Where doors lead to: the programs of `taps/direct.rs`, ingress first.
-#[map]
-pub(crate) static ROOMS: ProgramArray = ProgramArray::with_max_entries(2, 0);
 
 /// How many bytes of `struct sk_buff` are read at once: more than any kernel's has before its
 /// data-dependent part, within its slab object.

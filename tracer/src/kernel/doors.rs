@@ -6,19 +6,24 @@
 //! again would take a hundred times that.
 
 use super::bpf::{self, Instruction, Order};
-use super::load::named;
 use super::taps::{Side, classifier};
 use super::{KernelError, Programs};
 use aya::Ebpf;
-use aya::maps::{Map, ProgramArray};
+use aya::maps::Map;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use tracer_core::event::NetnsId;
 
+/// Both sides, by their rooms' numbers.
+const SIDES: [Side; 2] = [Side::Ingress, Side::Egress];
+
 /// The doors made, and what was attached of them.
 #[derive(Default)]
 pub(super) struct Doors {
+    /// Where doors lead to: the programs of [`SIDES`]. Only made where it is needed: when somebody
+    /// lists all maps in the moment in which its owner dies, the kernel may forget to free it.
+    rooms: Option<OwnedFd>,
     made: BTreeMap<(NetnsId, Side), OwnedFd>,
     links: Vec<OwnedFd>,
 }
@@ -54,7 +59,9 @@ impl Programs {
     /// # Errors
     /// When the kernel refuses them.
     pub(super) fn load_direct(&mut self) -> Result<(), KernelError> {
-        for side in [Side::Ingress, Side::Egress] {
+        let door = |source| KernelError::Door { source };
+        let mut rooms = Vec::new();
+        for side in SIDES {
             let program = side.direct_program();
             let refused = |source| KernelError::Program {
                 program,
@@ -62,17 +69,10 @@ impl Programs {
             };
             let loaded = classifier(&mut self.ebpf, program)?;
             loaded.load().map_err(refused)?;
-            let fd = loaded.fd().map_err(refused)?.try_clone();
-            let fd = fd.map_err(|e| KernelError::Door { source: e })?;
-            let map = "ROOMS";
-            let failed = |source| KernelError::Map {
-                map,
-                source: Box::new(source),
-            };
-            let rooms = ProgramArray::try_from(named(&mut self.ebpf, map)?);
-            let mut rooms = rooms.map_err(failed)?;
-            rooms.set(side.room(), &fd, 0).map_err(failed)?;
+            rooms.push(loaded.fd().map_err(refused)?.try_clone().map_err(door)?);
         }
+        let rooms: Vec<_> = rooms.iter().map(AsFd::as_fd).collect();
+        self.doors.rooms = Some(bpf::program_array(&rooms).map_err(door)?);
         Ok(())
     }
 
@@ -82,7 +82,9 @@ impl Programs {
         netns: NetnsId,
         side: Side,
     ) -> Result<BorrowedFd<'_>, KernelError> {
-        let maps = (fd(&self.ebpf, "HERE")?, fd(&self.ebpf, "ROOMS")?);
+        let lacking = || KernelError::ForeignObject("no direct programs".to_owned());
+        let rooms = self.doors.rooms.as_ref().ok_or_else(lacking)?;
+        let maps = (here(&self.ebpf)?, rooms.as_raw_fd());
         let made = match self.doors.made.entry((netns, side)) {
             Entry::Occupied(slot) => slot.into_mut(),
             Entry::Vacant(slot) => {
@@ -114,10 +116,10 @@ impl Programs {
     }
 }
 
-fn fd(ebpf: &Ebpf, name: &'static str) -> Result<RawFd, KernelError> {
-    match ebpf.map(name) {
-        Some(Map::PerCpuArray(map) | Map::ProgramArray(map)) => Ok(map.fd().as_fd().as_raw_fd()),
-        _ => Err(KernelError::ForeignObject(format!("no map {name}"))),
+fn here(ebpf: &Ebpf) -> Result<RawFd, KernelError> {
+    match ebpf.map("HERE") {
+        Some(Map::PerCpuArray(map)) => Ok(map.fd().as_fd().as_raw_fd()),
+        _ => Err(KernelError::ForeignObject("no map HERE".to_owned())),
     }
 }
 
