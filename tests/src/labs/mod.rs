@@ -12,6 +12,7 @@ mod job;
 mod kubelet;
 mod leftovers;
 mod links;
+mod lockdown;
 mod newborn;
 mod options;
 mod protocols;
@@ -86,6 +87,8 @@ pub struct Case {
     pub kernels: &'static [Kernel],
     /// Kernel modules that it needs besides veth and the netfilter base.
     pub needs: &'static [&'static str],
+    /// Words that it needs on the kernel's command line. Only a virtual machine can be given them.
+    pub boot: &'static str,
     /// Whether no other lab may run beside it.
     pub alone: bool,
     /// The lab.
@@ -105,6 +108,7 @@ impl Case {
             rows,
             kernels: EVERYWHERE,
             needs: &[],
+            boot: "",
             alone: false,
             run,
         }
@@ -121,6 +125,13 @@ impl Case {
     #[must_use]
     pub const fn needs(mut self, modules: &'static [&'static str]) -> Self {
         self.needs = modules;
+        self
+    }
+
+    /// On kernels that are booted with these words.
+    #[must_use]
+    pub const fn booted_with(mut self, words: &'static str) -> Self {
+        self.boot = words;
         self
     }
 
@@ -147,6 +158,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         leftovers::CASES,
         leftovers::panics::CASES,
         links::CASES,
+        lockdown::CASES,
         newborn::CASES,
         options::CASES,
         protocols::CASES,

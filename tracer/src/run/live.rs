@@ -2,6 +2,7 @@
 
 use super::bugs;
 use super::clock;
+use super::entries::Entries;
 use super::failure::Failure;
 use super::plan::Plan;
 use super::probe::Probe;
@@ -43,6 +44,7 @@ pub(super) struct Live<'a> {
     ring: Ring,
     trace: Trace,
     taps: Taps,
+    entries: Option<Entries>,
     teller: Teller,
     silence: Silence<'a>,
     started: String,
@@ -72,7 +74,7 @@ impl<'a> Live<'a> {
         programs: Programs,
         ring: Ring,
         trace: Trace,
-        taps: Taps,
+        (taps, entries): (Taps, Option<Entries>),
         teller: Teller,
     ) -> Self {
         Self {
@@ -84,6 +86,7 @@ impl<'a> Live<'a> {
             ring,
             trace,
             taps,
+            entries,
             teller,
             started: clock::utc_now(),
             start: Instant::now(),
@@ -149,7 +152,7 @@ impl<'a> Live<'a> {
                 _ = poll.tick() => {
                     polls = polls.wrapping_add(1);
                     self.drain();
-                    self.taps.attach_next(&mut self.programs, self.node, self.survey.inventory());
+                    self.taps.attach(&mut self.programs, &self.survey);
                     if polls.is_multiple_of(JUDGE_EVERY) {
                         self.judge(polls / JUDGE_EVERY)?;
                         if self.received == 0 {
@@ -184,17 +187,29 @@ impl<'a> Live<'a> {
                 survey,
                 strangers,
                 cgroups,
+                entries,
                 ..
             } = self;
             while taken < BATCH && !full {
                 let got = ring.drain(256, |bytes| {
                     // A record that cannot be read is a bug of ours; it was counted as told.
                     let Ok(event) = decode(bytes) else { return };
-                    taps.sighted(&event);
-                    teller.packet(&event, survey.inventory());
+                    taps.sighted(&event, survey.inventory().node);
+                    if taps.is_wire(event.tap) {
+                        teller.packet(&event, survey.inventory());
+                    }
                     note_unknown(&event, survey.inventory(), strangers, cgroups);
-                    full |= trace.push(event);
+                    match entries {
+                        Some(entries) => entries.hold(event),
+                        None => full |= trace.push(event),
+                    }
                 });
+                for (event, entry) in entries.iter_mut().flat_map(|e| e.answered(survey)) {
+                    if let Some(entry) = entry {
+                        trace.entry(&event, entry);
+                    }
+                    full |= trace.push(event);
+                }
                 taken += got;
                 if got < 256 {
                     break;

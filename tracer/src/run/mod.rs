@@ -3,6 +3,7 @@
 mod bugs;
 mod clock;
 mod doctor;
+mod entries;
 mod failure;
 mod leftovers;
 mod live;

@@ -4,6 +4,8 @@
 //! is opened, entered by a thread that ends, read and closed again, because any socket or
 //! descriptor that stays in a deleted pod's namespace keeps the pod's devices alive.
 
+mod attributes;
+pub mod conntrack;
 mod error;
 pub mod host;
 mod lifetime;

@@ -1,4 +1,4 @@
-//! Asking the kernel over rtnetlink: one socket, one question, all answers.
+//! Asking the kernel over netlink: one socket, one question, all answers.
 
 use super::SystemError;
 use netlink_packet_core::{
@@ -6,7 +6,8 @@ use netlink_packet_core::{
     NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE};
+use netlink_sys::{Socket, SocketAddr};
 use std::io;
 use std::ops::ControlFlow;
 
@@ -16,22 +17,33 @@ const BUFFER: usize = 64 << 10;
 /// Size of a message's header, bytes.
 const HEADER: usize = 16;
 
-/// A blocking rtnetlink socket in the namespace of the thread that opens it. Close it soon.
-pub(super) struct Rtnetlink {
+/// A blocking netlink socket in the namespace of the thread that opens it. Close it soon.
+pub(super) struct Netlink {
     socket: Socket,
     buffer: Vec<u8>,
     sequence: u32,
 }
 
-impl Rtnetlink {
+impl Netlink {
     /// Opens a socket in the calling thread's namespace.
     ///
     /// # Errors
     /// When the kernel has no rtnetlink for us.
     pub(super) fn open() -> Result<Self, SystemError> {
-        let socket = connected().map_err(|e| SystemError::os("open", "rtnetlink", e))?;
+        Self::of(NETLINK_ROUTE).map_err(|e| SystemError::os("open", "rtnetlink", e))
+    }
+
+    /// Opens a socket for netfilter's messages in the calling thread's namespace.
+    ///
+    /// # Errors
+    /// When the kernel has no netfilter netlink for us.
+    pub(super) fn open_netfilter() -> Result<Self, SystemError> {
+        Self::of(NETLINK_NETFILTER).map_err(|e| SystemError::os("open", "netfilter netlink", e))
+    }
+
+    fn of(protocol: isize) -> io::Result<Self> {
         Ok(Self {
-            socket,
+            socket: connected(protocol)?,
             buffer: Vec::with_capacity(BUFFER),
             sequence: 0,
         })
@@ -129,8 +141,8 @@ impl Rtnetlink {
     }
 }
 
-fn connected() -> io::Result<Socket> {
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
+fn connected(protocol: isize) -> io::Result<Socket> {
+    let mut socket = Socket::new(protocol)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
     // Lets the kernel filter dumps (routes by table) and refuse what it does not understand.

@@ -1,7 +1,7 @@
 //! Which way a namespace would send: the kernel's own answer.
 
 use super::SystemError;
-use super::netlink::Rtnetlink;
+use super::netlink::Netlink;
 use super::netns::{Netns, visit};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType, RouteVia,
@@ -61,7 +61,7 @@ impl fmt::Display for RouteHint {
 /// When the namespace is gone or does not answer; having no route is an answer.
 pub fn route_get(netns: &Netns, dst: IpAddr) -> Result<RouteHint, SystemError> {
     visit(netns, || {
-        let mut socket = Rtnetlink::open()?;
+        let mut socket = Netlink::open()?;
         match socket.get(RouteNetlinkMessage::GetRoute(question(dst))) {
             Ok(Some(RouteNetlinkMessage::NewRoute(message))) => Ok(hint(&message)),
             Ok(_) => Err(SystemError::Answer {

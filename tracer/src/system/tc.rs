@@ -2,7 +2,8 @@
 //! read as bytes: a filter of a kind that nobody here knows is still a filter.
 
 use super::SystemError;
-use super::netlink::Rtnetlink;
+use super::attributes::{attribute, list, put, word};
+use super::netlink::Netlink;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
 use rustix::net::{AddressFamily, SocketType};
 use std::io;
@@ -23,8 +24,6 @@ const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_FLAGS: u16 = 8;
 /// The program itself says what becomes of the packet.
 const DIRECT_ACTION: u32 = 1;
-/// The two flag bits of an attribute's type.
-const TYPE: u16 = 0x3fff;
 
 /// One entry of a device's filter list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +44,7 @@ pub struct Filter {
 
 /// Traffic control of one network namespace, that of the thread that opened it.
 pub struct Tc {
-    netlink: Rtnetlink,
+    netlink: Netlink,
 }
 
 impl Tc {
@@ -55,7 +54,7 @@ impl Tc {
     /// When the kernel has no rtnetlink for us.
     pub fn open() -> Result<Self, SystemError> {
         Ok(Self {
-            netlink: Rtnetlink::open()?,
+            netlink: Netlink::open()?,
         })
     }
 
@@ -220,37 +219,6 @@ fn read_filter(body: &[u8]) -> Filter {
 
 fn attributes(body: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     list(body.get(TCMSG..).unwrap_or_default())
-}
-
-/// Attributes one after the other; a length that cannot be ends them.
-fn list(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let length = usize::from(u16::from_ne_bytes(*rest.first_chunk()?));
-        let kind = u16::from_ne_bytes(*rest.get(2..)?.first_chunk()?);
-        let value = rest.get(4..length)?;
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind & TYPE, value))
-    })
-}
-
-fn attribute<'a>(mut all: impl Iterator<Item = (u16, &'a [u8])>, wanted: u16) -> Option<&'a [u8]> {
-    all.find(|(kind, _)| *kind == wanted)
-        .map(|(_, value)| value)
-}
-
-fn put(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    // Names and programs: far below what 16 bits hold.
-    let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);
-    body.extend(length.to_ne_bytes());
-    body.extend(kind.to_ne_bytes());
-    body.extend(value);
-    body.resize(body.len().next_multiple_of(4), 0);
-}
-
-/// The 32-bit word at an offset, 0 beyond the end.
-fn word(bytes: &[u8], at: usize) -> u32 {
-    let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
-    word.map_or(0, |word| u32::from_ne_bytes(*word))
 }
 
 fn text(bytes: &[u8]) -> String {

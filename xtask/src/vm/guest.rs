@@ -62,6 +62,8 @@ pub(crate) struct Job {
     pub(crate) script: String,
     /// Name in `/usr/bin` and the file of this machine to put there.
     pub(crate) programs: Vec<(String, PathBuf)>,
+    /// Words at the end of the kernel's command line.
+    pub(crate) boot: String,
     /// Text that no program in the machine prints by chance; marks begin and end of the run on the console.
     pub(crate) nonce: String,
 }

@@ -2,7 +2,7 @@
 
 use super::sight::Sight;
 use crate::system::SystemError;
-use crate::system::netlink::Rtnetlink;
+use crate::system::netlink::Netlink;
 use crate::system::netns::{Netns, enter, on_visitor};
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
@@ -78,7 +78,7 @@ fn ask(
     question: RouteNetlinkMessage,
     take: impl FnMut(RouteNetlinkMessage) -> ControlFlow<()>,
 ) -> io::Result<()> {
-    let mut socket = Rtnetlink::open().map_err(io::Error::other)?;
+    let mut socket = Netlink::open().map_err(io::Error::other)?;
     socket.dump(question, take)
 }
 
@@ -106,7 +106,7 @@ fn forwards() -> Option<bool> {
 /// Asking assigns nothing: a namespace without a number stays without.
 pub(super) fn numbers(at: &Netns, about: &[&Netns]) -> Option<BTreeMap<i32, NetnsId>> {
     enter(at.open().ok()?, LinkNameSpaceType::Network, at).ok()?;
-    let mut socket = Rtnetlink::open().ok()?;
+    let mut socket = Netlink::open().ok()?;
     let numbers = about.iter().filter_map(|other| {
         let open = other.open().ok()?;
         let fd = u32::try_from(open.as_raw_fd()).ok()?;
@@ -115,7 +115,7 @@ pub(super) fn numbers(at: &Netns, about: &[&Netns]) -> Option<BTreeMap<i32, Netn
     Some(numbers.collect())
 }
 
-fn number(socket: &mut Rtnetlink, fd: u32) -> Option<i32> {
+fn number(socket: &mut Netlink, fd: u32) -> Option<i32> {
     let mut question = NsidMessage::default();
     question.attributes.push(NsidAttribute::Fd(fd));
     let answer = socket.get(RouteNetlinkMessage::GetNsId(question)).ok()??;
