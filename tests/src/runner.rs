@@ -69,7 +69,7 @@ fn selected() -> Result<Vec<&'static Case>> {
 
 fn describe(case: &Case) -> serde_json::Value {
     let kernels: Vec<&str> = case.kernels.iter().map(|kernel| kernel.name()).collect();
-    json!({"name": case.name, "rows": case.rows, "kernels": kernels, "needs": case.needs, "alone": case.alone,
+    json!({"name": case.name, "rows": case.rows, "kernels": kernels, "needs": case.needs, "boot": case.boot, "alone": case.alone,
         "covers": labs::covers(case.name)})
 }
 

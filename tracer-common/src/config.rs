@@ -74,6 +74,9 @@ pub mod config_flags {
     pub const INLINE_DESTS: u32 = 1 << 5;
     /// Only [`super::SKB_WINDOW`] of `struct sk_buff` need be read.
     pub const SKB_WINDOW: u32 = 1 << 6;
+    /// Kernel memory may not be read: the programs keep [`crate::DirectSkb`] in place of a copy of
+    /// `struct sk_buff`, and the traffic-control taps are all there are.
+    pub const DIRECT: u32 = 1 << 7;
 }
 
 /// The filter, frozen into `.rodata`.

@@ -22,7 +22,7 @@ pub use event::{
     RawConntrack, RawEvent, RawFingerprint, RawProcess, event_kind, matched, present, reason, tap,
 };
 pub use flow::{FlowKey, FlowState, FollowKey, SkbNote, counter};
-pub use offsets::{ABSENT, Offsets, SKB_WINDOW};
+pub use offsets::{ABSENT, DirectSkb, Offsets, SKB_WINDOW};
 pub use tuple::{RawTuple, family, ip_proto};
 
 /// Version of this ABI. It is compiled into both halves and compared when the programs are

@@ -87,7 +87,41 @@ pub struct Offsets {
 
 const _: () = assert!(size_of::<Offsets>() == 34 * 4);
 
+/// What the programs that may not read kernel memory keep in place of a copy of `struct sk_buff`:
+/// what the kernel shows of it to traffic-control programs (`struct __sk_buff`), and where they are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct DirectSkb {
+    /// The packet's mark.
+    pub mark: u32,
+    /// The device it came in by; 0: it was made on this host.
+    pub ingress_ifindex: u32,
+    /// The device it is at.
+    pub ifindex: u32,
+    /// The inode number of that device's namespace, as user space said.
+    pub netns: u32,
+    /// Size of each segment that it is a bundle of, bytes; 0: it is none.
+    pub gso_size: u32,
+    /// How many segments, where that is known.
+    pub gso_segs: u32,
+    /// Its VLAN tag, if `vlan_proto` is not 0.
+    pub vlan_tci: u16,
+    /// The EtherType of that tag, network order.
+    pub vlan_proto: u16,
+}
+
+const _: () = assert!(size_of::<DirectSkb>() == 28);
+
 impl Offsets {
+    /// Those of [`DirectSkb`], and nothing else: no kernel structure can be read.
+    pub const DIRECT: Self = Self {
+        skb_mark: core::mem::offset_of!(DirectSkb, mark) as u32,
+        skb_iif: core::mem::offset_of!(DirectSkb, ingress_ifindex) as u32,
+        skb_vlan_tci: core::mem::offset_of!(DirectSkb, vlan_tci) as u32,
+        skb_vlan_proto: core::mem::offset_of!(DirectSkb, vlan_proto) as u32,
+        ..Self::UNKNOWN
+    };
+
     /// Whether everything that the programs take out of their copy of `struct sk_buff` lies in
     /// [`SKB_WINDOW`].
     #[must_use]

@@ -1,7 +1,7 @@
 //! The whole way: events in, judged flows out, and the sums of the run.
 
 use crate::attribute::Consulted;
-use crate::event::{Counter, Event};
+use crate::event::{Conntrack, Counter, Event};
 use crate::expect::Expectations;
 use crate::group::Groups;
 use crate::inventory::Inventory;
@@ -126,6 +126,12 @@ impl Trace {
     #[must_use = "memory grows until the events are processed"]
     pub fn push(&mut self, event: Event) -> bool {
         self.correlator.push(event)
+    }
+
+    /// Takes in the conntrack entry that a namespace has for the packet of `event`, which showed none
+    /// itself. To be called before [`Trace::push`].
+    pub fn entry(&mut self, event: &Event, entry: Conntrack) {
+        self.correlator.entry(event, entry);
     }
 
     /// Takes in counters that were read outside of events, at `now_ns` (CLOCK_MONOTONIC).

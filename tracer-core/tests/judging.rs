@@ -3,12 +3,13 @@
 mod notation;
 
 use notation::Scenario;
-use tracer_core::event::NetnsId;
+use tracer_core::event::{Conntrack, NetnsId};
 use tracer_core::expect::{ExitStatus, Expectation, Expectations, Source};
 use tracer_core::group::Groups;
 use tracer_core::inventory::{Namespace, NotTheNode};
-use tracer_core::report::{Code, ExpectLine, Flow, SourceCode};
-use tracer_core::trace::{Checks, Wanted};
+use tracer_core::journey::Settings;
+use tracer_core::report::{Code, ExpectLine, Flow, RewriteEvidence, SourceCode};
+use tracer_core::trace::{Checks, Trace, Wanted};
 
 fn scenario(name: &str) -> Scenario {
     let path = notation::folder().join(format!("{name}.txt"));
@@ -256,6 +257,35 @@ fn every_key_is_always_present() {
         keys("/findings/0"),
         keys("/verdict")
     ]);
+}
+
+/// How the changes of a masqueraded flow are known whose packets show no entry, by what the kernel
+/// answers when it is asked for them.
+fn known_by(answer: impl Fn(Conntrack) -> Option<Conntrack>) -> Vec<RewriteEvidence> {
+    let scenario = scenario("a1-node-masquerade");
+    let mut trace = Trace::new(Settings::default(), 0);
+    for mut event in scenario.events.iter().cloned() {
+        if let Some(entry) = event.conntrack.take().and_then(&answer) {
+            trace.entry(&event, entry);
+        }
+        let _ = trace.push(event);
+    }
+    let flows = trace.finish(u64::MAX, &scenario.inventory);
+    assert_eq!(flows.len(), 1);
+    assert!(flows[0].hops.iter().all(|hop| hop.ct.is_none()));
+    flows[0].rewrites.iter().map(|r| r.evidence).collect()
+}
+
+#[test]
+fn an_entry_that_was_asked_for_proves_just_its_change() {
+    use RewriteEvidence::{Between, Conntrack as Proved};
+    assert_eq!(known_by(Some), [Proved, Proved]);
+    assert_eq!(known_by(|_| None), [Between, Between]);
+    let other = |mut entry: Conntrack| {
+        entry.reply.dst = "10.100.0.6".parse().expect("an address");
+        Some(entry)
+    };
+    assert_eq!(known_by(other), [Between, Between]);
 }
 
 /// A pod of the node in lab.host, if srctrace had been started there, and the node itself.

@@ -6,7 +6,7 @@
 
 use crate::memory::{self, field};
 use crate::state::{NF_CONN, Work, offset};
-use tracer_common::{RawTuple, family, ip_proto, present};
+use tracer_common::{ABSENT, RawTuple, family, ip_proto, present};
 
 const POINTER: u64 = !7;
 const AF_INET: u16 = 2;
@@ -41,7 +41,8 @@ pub(crate) fn read(work: &mut Work) -> bool {
 
 #[inline(always)]
 fn read_entry(work: &mut Work, nfct: u64) -> Option<()> {
-    if !is_entry(nfct) {
+    // The second is known to the verifier: where nothing of an entry can be read, nothing is.
+    if !is_entry(nfct) || offset!(ct_orig) == ABSENT {
         return None;
     }
     memory::nf_conn(work, nfct & POINTER)?;

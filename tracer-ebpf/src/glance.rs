@@ -2,9 +2,10 @@
 //! and this is all they pay.
 
 use crate::conntrack;
+use crate::direct;
 use crate::memory::field;
 use crate::state::{SKBS, Work, config, learned_any, offset};
-use tracer_common::{MAX_INLINE_DESTS, config_flags, ip_proto, tap};
+use tracer_common::{MAX_INLINE_DESTS, config_flags, ip_proto};
 use tracer_ebpf::parse::forget;
 
 /// Whether the filter could take this packet. Never says no to one that it would take: only to TCP,
@@ -63,6 +64,6 @@ pub(crate) fn may_be_followed(work: &Work, tap: u8, skb: u64) -> bool {
     if learned_any() || SKBS.get_ptr(skb).is_some() {
         return true;
     }
-    let made_here = tap == tap::TRANSMIT && field!(work.skb, offset!(skb_iif), u32) == Some(0);
+    let made_here = direct::leaves(tap) && field!(work.skb, offset!(skb_iif), u32) == Some(0);
     made_here && conntrack::is_translated(field!(work.skb, offset!(skb_nfct), u64).unwrap_or(0))
 }

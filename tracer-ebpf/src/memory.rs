@@ -73,7 +73,7 @@ pub(crate) fn head(work: &mut Work, from: u64, available: u32) -> Option<usize> 
 /// The smaller of `n` and [`HEAD`]. In two instructions of ours, because the compiler's own ways to
 /// say it leave the verifier without an upper bound.
 #[inline(always)]
-fn at_most_head(n: u32) -> u64 {
+pub(crate) fn at_most_head(n: u32) -> u64 {
     let mut n = u64::from(n);
     // SAFETY: changes only the register it names.
     unsafe {

@@ -2,7 +2,8 @@
 
 use crate::memory::{self, field};
 use crate::state::{SCOPE, WORK, Work, config, count, learned_any, offset};
-use crate::{conntrack, emit, filter, follow, glance, origin, policy};
+use crate::{conntrack, direct, emit, filter, follow, glance, origin, policy};
+use aya_ebpf::bindings::__sk_buff;
 use tracer_common::{
     ABSENT, RawEvent, config_flags, counter, event_kind, matched, present, reason, tap,
 };
@@ -23,24 +24,43 @@ const MAX_TAGS: u32 = 2;
 /// take the buffer's own.
 #[inline(always)]
 pub(crate) fn observe(tap: u8, skb: u64, dev: u64) {
-    let Some(work) = WORK.get_ptr_mut(u32::from(tap)) else {
-        return;
-    };
+    let Some(work) = enter(tap) else { return };
+    let _ = read(work, tap, skb).and_then(|len| look(work, tap, skb, dev, len));
+    work.busy = 0;
+}
+
+/// As [`observe`], without reading kernel memory: by what a traffic-control program is shown.
+#[inline(always)]
+pub(crate) fn observe_direct(tap: u8, skb: *mut __sk_buff) {
+    let Some(work) = enter(tap) else { return };
+    let _ = direct::read(work, skb).and_then(|len| look(work, tap, skb as u64, 0, len));
+    work.busy = 0;
+}
+
+/// This tap's scratch space on this CPU, unless it is taken: a nested run gives up.
+#[inline(always)]
+fn enter(tap: u8) -> Option<&'static mut Work> {
+    let work = WORK.get_ptr_mut(u32::from(tap))?;
     // SAFETY: the slot belongs to this CPU and this tap; `busy` keeps a nested run out.
     let work = unsafe { &mut *work };
     if work.busy != 0 {
         count(counter::NESTED);
-        return;
+        return None;
     }
     work.busy = 1;
-    let _ = look(work, tap, skb, dev);
-    work.busy = 0;
+    Some(work)
 }
 
+/// Reads the buffer and its packet; returns the packet's length from the network header on.
 #[inline(always)]
-fn look(work: &mut Work, tap: u8, skb: u64, dev: u64) -> Option<()> {
+fn read(work: &mut Work, tap: u8, skb: u64) -> Option<u32> {
     memory::skb(work, skb)?;
-    let len = read_headers(work, tap)?;
+    read_headers(work, tap)
+}
+
+/// `len`: the packet's length from its network header on.
+#[inline(always)]
+fn look(work: &mut Work, tap: u8, skb: u64, dev: u64, len: u32) -> Option<()> {
     if !glance::may_be_ours(work) && !glance::may_be_followed(work, tap, skb) {
         return None; // the way of nearly every packet on a node: as short as can be
     }
@@ -130,7 +150,7 @@ fn match_filter(work: &mut Work) {
 /// is not. This is the way of every packet that nobody asked about: it ends as early as it can.
 #[inline(always)]
 fn follow_packet(work: &mut Work, tap: u8, dev: u64) -> Option<()> {
-    if tap == tap::TRANSMIT && field!(work.skb, offset!(skb_iif), u32) == Some(0) {
+    if direct::leaves(tap) && field!(work.skb, offset!(skb_iif), u32) == Some(0) {
         work.event.present |= present::LOCAL;
     }
     work.nfct = field!(work.skb, offset!(skb_nfct), u64).unwrap_or(0);
@@ -174,6 +194,20 @@ fn device(work: &mut Work, dev: u64) -> Option<()> {
     if forget(&work.event.ifindex) != 0 {
         return Some(());
     }
+    if direct::only() {
+        direct::device(work);
+    } else {
+        read_device(work, dev)?;
+    }
+    if config!(flags) & config_flags::SCOPE != 0 && SCOPE.get_ptr(work.event.netns).is_none() {
+        return None;
+    }
+    Some(())
+}
+
+/// Device and namespace, from the kernel's memory.
+#[inline(always)]
+fn read_device(work: &mut Work, dev: u64) -> Option<()> {
     let dev = if dev == 0 {
         memory::at(work.event.skb, offset!(skb_dev))?
     } else {
@@ -184,9 +218,6 @@ fn device(work: &mut Work, dev: u64) -> Option<()> {
     if let Some(inum) = memory::at::<u32>(net, offset!(net_inum)) {
         work.event.netns = inum;
         work.event.present |= present::NETNS;
-    }
-    if config!(flags) & config_flags::SCOPE != 0 && SCOPE.get_ptr(work.event.netns).is_none() {
-        return None;
     }
     Some(())
 }
@@ -230,8 +261,7 @@ fn buffer(work: &mut Work) {
         work.event.mark = mark;
         work.event.present |= present::MARK;
     }
-    if forget(&work.event.tap) == tap::TRANSMIT
-        && field!(work.skb, offset!(skb_iif), u32) == Some(0)
+    if direct::leaves(forget(&work.event.tap)) && field!(work.skb, offset!(skb_iif), u32) == Some(0)
     {
         work.event.present |= present::LOCAL;
     }
@@ -288,6 +318,9 @@ fn network(work: &Work, data: u64) -> Option<u64> {
 /// leave only the segments' size.
 #[inline(always)]
 fn wire_packets(work: &Work) -> u16 {
+    if direct::only() {
+        return direct::wire_packets(work);
+    }
     let shared = || {
         let head = field!(work.skb, offset!(skb_head), u64)?;
         let end = field!(work.skb, offset!(skb_end), u32)?;

@@ -1,5 +1,6 @@
 //! What is told: the first packet, every transition, and a sign of life. The rest is counted.
 
+use crate::direct;
 use crate::state::{FLOWS, Work, config};
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
 use tracer_common::{FlowKey, FlowState, RawEvent, config_flags, ip_proto, present, reason, tap};
@@ -90,10 +91,11 @@ fn changes(event: &RawEvent, state: &mut FlowState, nfct: u64) -> u16 {
     why
 }
 
-/// A tc tap tells only what the tracepoint beside it cannot: it leaves the flow's progress to it.
+/// A tc tap tells only what the tracepoint beside it cannot: it leaves the flow's progress to it,
+/// where there is one.
 #[inline(always)]
 fn is_wire(tap: u8) -> bool {
-    tap == tap::RECEIVE || tap == tap::TRANSMIT
+    tap == tap::RECEIVE || tap == tap::TRANSMIT || direct::only()
 }
 
 /// Flags, first data and retransmissions.

@@ -104,6 +104,11 @@ pub(crate) static SKBS: LruHashMap<u64, SkbNote> = LruHashMap::with_max_entries(
 #[map]
 pub(crate) static CONNECTORS: LruHashMap<u64, RawProcess> = LruHashMap::with_max_entries(16_384, 0);
 
+/// The namespace that the packet is in, where the programs cannot read it: a door says it. User
+/// space makes these, a few instructions for each namespace (`tracer/src/kernel/doors.rs`).
+#[map]
+pub(crate) static HERE: PerCpuArray<u32> = PerCpuArray::with_max_entries(1, 0);
+
 /// How many bytes of `struct sk_buff` are read at once: more than any kernel's has before its
 /// data-dependent part, within its slab object.
 pub(crate) const SKB: usize = 256;

@@ -2,6 +2,7 @@
 
 pub mod bpf;
 pub mod cast;
+mod container;
 pub mod netns;
 mod rules;
 mod topology;
@@ -13,6 +14,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
+pub use container::{Container, Running};
 pub use rules::Agent;
 pub use topology::{End, Topology};
 

@@ -3,16 +3,22 @@
 mod contract;
 mod counts;
 mod covers;
+mod debug_container;
 mod elsewhere;
 mod expectations;
 mod field;
 mod ground;
 mod hostile;
 mod job;
+mod kubelet;
 mod leftovers;
 mod links;
+mod lockdown;
+mod newborn;
 mod options;
 mod protocols;
+mod readme;
+mod refusals;
 mod replayed;
 mod reply;
 mod service;
@@ -83,6 +89,8 @@ pub struct Case {
     pub kernels: &'static [Kernel],
     /// Kernel modules that it needs besides veth and the netfilter base.
     pub needs: &'static [&'static str],
+    /// Words that it needs on the kernel's command line. Only a virtual machine can be given them.
+    pub boot: &'static str,
     /// Whether no other lab may run beside it.
     pub alone: bool,
     run: Run,
@@ -108,6 +116,7 @@ impl Case {
             rows,
             kernels: EVERYWHERE,
             needs: &[],
+            boot: "",
             alone: false,
             run: Run::Function(run),
         }
@@ -120,6 +129,7 @@ impl Case {
             rows: &[],
             kernels: story.kernels,
             needs: story.needs,
+            boot: "",
             alone: false,
             run: Run::Story(story),
         }
@@ -150,6 +160,13 @@ impl Case {
         self
     }
 
+    /// On kernels that are booted with these words.
+    #[must_use]
+    pub const fn booted_with(mut self, words: &'static str) -> Self {
+        self.boot = words;
+        self
+    }
+
     /// Not beside any other lab.
     #[must_use]
     pub const fn alone(mut self) -> Self {
@@ -164,14 +181,21 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         ground::CASES,
         contract::CASES,
         counts::CASES,
+        debug_container::CASES,
         elsewhere::CASES,
         expectations::CASES,
         hostile::CASES,
         job::CASES,
+        kubelet::CASES,
         leftovers::CASES,
+        leftovers::panics::CASES,
         links::CASES,
+        lockdown::CASES,
+        newborn::CASES,
         options::CASES,
         protocols::CASES,
+        readme::CASES,
+        refusals::CASES,
         service::CASES,
         shapes::CASES,
         replayed::CASES,

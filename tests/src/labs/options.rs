@@ -13,7 +13,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("filters_let_through_what_they_say", &[], filters),
     Case::new("limits_end_the_trace", &[], limits),
     Case::new("a_pod_is_not_taken_for_the_node", &[], started_in_a_pod),
-    Case::new("tap_tracepoint_only", &["A1", "E6"], || tap("tracepoint")),
+    Case::new("tap_tracepoint_only", &["A1"], || tap("tracepoint")),
     Case::new("tap_tcx_only", &["A1"], || tap("tcx")).on(WITH_TCX),
     Case::new("closed_pipe_is_a_quiet_end", &[], closed_pipe),
     Case::new("full_disk_is_said", &[], full_disk),

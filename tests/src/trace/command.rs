@@ -41,6 +41,7 @@ pub struct Srctrace<'lab> {
     ns: String,
     args: Vec<OsString>,
     envs: Vec<(String, String)>,
+    around: Option<String>,
     json: bool,
     output: Output,
     scope: Vec<String>,
@@ -56,6 +57,7 @@ impl<'lab> Srctrace<'lab> {
             ns: "node".to_owned(),
             args: args.iter().map(OsString::from).collect(),
             envs: Vec::new(),
+            around: None,
             json: true,
             output: Output::Collected,
             scope: scope_of(lab),
@@ -73,6 +75,14 @@ impl<'lab> Srctrace<'lab> {
     #[must_use]
     pub fn env(mut self, key: &str, value: &str) -> Self {
         self.envs.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// In a mount namespace of its own, which this script (of `sh -e`) has prepared. The script may end with its own way of
+    /// starting `"$@"`, the program with its arguments; else it is started as it is.
+    #[must_use]
+    pub fn around(mut self, script: &str) -> Self {
+        self.around = Some(format!("{script}\nexec \"$@\""));
         self
     }
 
@@ -133,7 +143,7 @@ impl<'lab> Srctrace<'lab> {
     }
 
     fn spawn(&self, ready: Option<OwnedFd>) -> Result<Trace> {
-        let mut command = Command::new(binary()?);
+        let mut command = behind(self.around.as_deref(), &binary()?);
         command
             .args(&self.args)
             .envs(self.envs.iter().cloned())
@@ -155,6 +165,18 @@ impl<'lab> Srctrace<'lab> {
         let child = self.lab.in_ns(&self.ns, || command.spawn())?;
         Trace::of(child.context("start srctrace in the lab's node")?)
     }
+}
+
+/// The program, behind the script that goes before it.
+fn behind(script: Option<&str>, binary: &Path) -> Command {
+    let Some(script) = script else {
+        return Command::new(binary);
+    };
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-ec", script, "sh"])
+        .arg(binary);
+    command
 }
 
 /// Where standard output goes.

@@ -102,6 +102,13 @@ impl Trace {
         self.stdout.wait(DEADLINE, |lines| lines.len() >= count)
     }
 
+    /// Whether a line that it has printed so far contains `text`.
+    #[must_use]
+    pub fn has_printed(&self, text: &str) -> bool {
+        let there = |lines: &[String]| lines.iter().any(|line| line.contains(text));
+        self.stdout.wait(Duration::ZERO, there).is_ok()
+    }
+
     /// Waits until a line on its standard error contains `text`.
     ///
     /// # Errors

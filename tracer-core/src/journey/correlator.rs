@@ -11,7 +11,7 @@ use super::resolve::Found;
 use super::slab::{FlowRef, Slab};
 use super::tracked::{News, Tracked};
 use super::{Closed, Direction, Settings, Stats};
-use crate::event::{Counter, Event};
+use crate::event::{Conntrack, Counter, Event, NetnsId};
 use crate::inventory::Inventory;
 use crate::packet::Tuple;
 use crate::report::End;
@@ -22,6 +22,8 @@ use std::collections::{BinaryHeap, VecDeque};
 const SKB_NS: u64 = 1_000_000_000;
 /// How long a fingerprint is looked for at another point.
 const MARK_NS: u64 = 2_000_000_000;
+/// How long an entry that was asked for is kept for the packet's flow.
+const ENTRY_NS: u64 = 2_000_000_000;
 /// Most tuples that are bound to one flow (a few more where an entry adds its four).
 const MAX_KEYS: usize = 128;
 /// Most notes of each kind.
@@ -38,6 +40,8 @@ pub struct Correlator {
     pub(super) marks: Recent<Mark, Candidates>,
     pub(super) fragments: Recent<FragmentKey, (FlowRef, Direction)>,
     pub(super) asked: Recent<Asker, FlowRef>,
+    /// Entries that the kernel was asked for, by the tuple of the packet.
+    entries: Recent<(NetnsId, Tuple), Conntrack>,
     pub(super) timers: BinaryHeap<Reverse<(u64, FlowRef)>>,
     /// Flows in the order in which they were told.
     pub(super) told: VecDeque<FlowRef>,
@@ -59,6 +63,7 @@ impl Correlator {
             marks: Recent::new(MARK_NS, MAX_NOTES),
             fragments: Recent::new(SKB_NS, MAX_NOTES),
             asked: Recent::new(ASKED_NS, MAX_NOTES),
+            entries: Recent::new(ENTRY_NS, MAX_NOTES),
             timers: BinaryHeap::new(),
             told: VecDeque::new(),
             clock_ns: 0,
@@ -75,6 +80,15 @@ impl Correlator {
         }
         self.order.push(event);
         self.order.len() >= self.settings.max_held
+    }
+
+    /// Takes in the entry that a namespace has for the packet of `event`, which showed none itself:
+    /// the kernel was asked a moment later. To be called before [`Correlator::push`].
+    pub fn entry(&mut self, event: &Event, entry: Conntrack) {
+        if let Some(netns) = event.netns {
+            self.entries
+                .note(event.time_ns, (netns, event.tuple), entry);
+        }
     }
 
     /// Processes what is older than the reorder window at `now_ns`, and tells the flows that are
@@ -228,6 +242,10 @@ impl Correlator {
             return;
         };
         let mut news = flow.take(event, place, dir);
+        let asked = (place.netns, event.tuple);
+        if let Some(entry) = self.entries.get(event.time_ns, &asked) {
+            flow.prove(place.netns, *entry);
+        }
         news.tuple &= !bound;
         if news.tuple && dir == Direction::Request {
             self.note_asked(event, place, at);

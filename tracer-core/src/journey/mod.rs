@@ -35,7 +35,7 @@ pub use exchange::Exchange;
 pub use path::{Hop, Way};
 pub use place::Place;
 
-use crate::event::{Conntrack, Counter, Dir, NetnsId, Process, Tap};
+use crate::event::{Conntrack, Counter, NetnsId, Process};
 use crate::packet::Tuple;
 use crate::report::End;
 use std::net::IpAddr;
@@ -132,7 +132,8 @@ pub struct Journey {
     pub error: Way,
     /// That ICMP error.
     pub answer: Option<IcmpAnswer>,
-    /// The conntrack entries that its packets carried, each with its namespace.
+    /// The conntrack entries that its packets carried, or that were found for them, each with its
+    /// namespace.
     pub conntracks: Vec<(NetnsId, Conntrack)>,
     /// What both sides said.
     pub exchange: Exchange,
@@ -191,10 +192,7 @@ impl Closed {
                 tuple,
                 netns: place.netns,
                 ifindex: place.ifindex,
-                tap: match place.dir {
-                    Dir::Ingress => Tap::Receive,
-                    Dir::Egress => Tap::Transmit,
-                },
+                tap: hop.wire_tap(),
                 packets: 0,
                 bytes: 0,
             };

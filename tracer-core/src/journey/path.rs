@@ -86,6 +86,18 @@ impl Hop {
         }
     }
 
+    /// The tap that saw that.
+    #[must_use]
+    pub fn wire_tap(&self) -> Tap {
+        let [first, second] = self.taps;
+        match self.place.dir {
+            Dir::Ingress if first.is_some() => Tap::Receive,
+            Dir::Ingress => Tap::TcIngress,
+            Dir::Egress if second.is_some() => Tap::Transmit,
+            Dir::Egress => Tap::TcEgress,
+        }
+    }
+
     /// Wire packets of the flow here.
     #[must_use]
     pub fn packets(&self) -> u64 {

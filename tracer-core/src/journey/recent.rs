@@ -32,6 +32,9 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
 
     /// What was noted for `key` not longer ago than the time to live.
     pub(super) fn get(&self, now_ns: u64, key: &K) -> Option<&V> {
+        if self.notes.is_empty() {
+            return None;
+        }
         self.notes
             .get(key)
             .filter(|(noted, _)| noted.saturating_add(self.ttl_ns) >= now_ns)

@@ -115,6 +115,13 @@ impl Tracked {
         }
     }
 
+    /// Takes in an entry that a namespace has for one of its packets.
+    pub(super) fn prove(&mut self, netns: NetnsId, entry: Conntrack) {
+        if let Some(journey) = self.journey.as_deref_mut() {
+            remember(journey, netns, entry);
+        }
+    }
+
     /// Takes in an ICMP error about the flow. Only one about a request answers it; one about a
     /// reply tells the far side.
     pub(super) fn refused(&mut self, event: &Event, place: Place, about: Option<Direction>) {

@@ -1,5 +1,6 @@
 //! The entries, one file per tap. Each states the kernel prototype it relies on.
 
+mod direct;
 mod receive;
 mod sockets;
 mod tc;

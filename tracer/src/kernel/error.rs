@@ -29,6 +29,23 @@ pub enum KernelError {
         /// The refusal.
         source: Box<ProgramError>,
     },
+    /// The program that says in which namespace a packet is was refused.
+    #[error(
+        "the kernel refused the program of a namespace: {source}; {}",
+        advice(source)
+    )]
+    Door {
+        /// The refusal.
+        source: std::io::Error,
+    },
+    /// That program could not be attached.
+    #[error("cannot attach to {target}: {source}; {}", advice(source))]
+    Link {
+        /// What to.
+        target: String,
+        /// The refusal.
+        source: std::io::Error,
+    },
     /// A map could not be read or written.
     #[error("cannot use eBPF map {map}: {source}")]
     Map {
@@ -66,17 +83,21 @@ fn remedy(error: &(dyn std::error::Error + 'static)) -> &'static str {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(next) = cause {
         if let Some(io) = next.downcast_ref::<std::io::Error>() {
-            return match io.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES) => {
-                    "run it as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
-                }
-                Some(libc::ENOMEM) => "raise the memlock limit (`ulimit -l unlimited`)",
-                Some(libc::EINVAL) => "`srctrace doctor` says what this kernel lacks",
-                Some(libc::ENODEV) => "the device is gone",
-                _ => "`srctrace doctor` says what this kernel allows",
-            };
+            return advice(io);
         }
         cause = next.source();
     }
     "`srctrace doctor` says what this kernel allows"
+}
+
+fn advice(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "run it as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+        }
+        Some(libc::ENOMEM) => "raise the memlock limit (`ulimit -l unlimited`)",
+        Some(libc::EINVAL) => "`srctrace doctor` says what this kernel lacks",
+        Some(libc::ENODEV) => "the device is gone",
+        _ => "`srctrace doctor` says what this kernel allows",
+    }
 }

@@ -40,9 +40,10 @@ static PROBES: &[Probe] = &[
     },
     Probe {
         what: "reading kernel memory",
-        effect: "conntrack entries and namespaces of packets; kernel lockdown \
-                 (confidentiality) forbids it",
-        ask: |_| kernel_memory(),
+        effect: "every device, and the conntrack entries of packets; where lockdown \
+                 (confidentiality) forbids it, packets are seen by traffic-control programs only \
+                 (tcx, or --tap clsact), and conntrack is asked over netlink",
+        ask: |_| memory(),
     },
     Probe {
         what: "ring buffer",
@@ -144,13 +145,17 @@ fn drop_reasons(btf: Option<&Btf<'_>>) -> Result<String, String> {
     Ok(format!("{} reasons", reasons.len()))
 }
 
-fn kernel_memory() -> Result<String, String> {
+/// Whether programs may read the kernel's memory; why not.
+///
+/// # Errors
+/// Why not, in words.
+pub fn memory() -> Result<String, String> {
     let helper = BpfHelper::BPF_FUNC_probe_read_kernel;
     let lockdown = lockdown();
     match is_helper_supported(ProgramType::RawTracePoint, helper) {
         Ok(true) => Ok(format!("allowed; {lockdown}")),
         Ok(false) => Err(format!(
-            "the kernel refuses bpf_probe_read_kernel; {lockdown}"
+            "the kernel refuses bpf_probe_read_kernel: {lockdown}"
         )),
         Err(error) => Err(refusal(&error)),
     }

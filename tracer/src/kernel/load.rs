@@ -1,5 +1,6 @@
 //! Loading the embedded object.
 
+use super::doors::Doors;
 use super::{Filter, KernelError, Ring, taps};
 use aya::maps::lpm_trie::Key;
 use aya::maps::{HashMap, LpmTrie};
@@ -40,10 +41,41 @@ impl Sizes {
     };
 }
 
+/// How the programs read packets.
+#[derive(Clone, Copy, Debug)]
+pub enum Reader<'a> {
+    /// From the kernel's memory, where the kernel keeps things at these offsets.
+    Memory(&'a Offsets),
+    /// Only by what traffic-control programs are shown: the kernel refuses to let its memory be
+    /// read. There are no tracepoints then.
+    Direct,
+}
+
+impl Reader<'_> {
+    fn offsets(&self) -> Offsets {
+        match self {
+            Self::Memory(offsets) => **offsets,
+            Self::Direct => Offsets::DIRECT,
+        }
+    }
+
+    /// Bits of [`config_flags`].
+    fn flags(&self) -> u32 {
+        match self {
+            Self::Memory(offsets) if offsets.fit_window() => config_flags::SKB_WINDOW,
+            Self::Memory(_) => 0,
+            Self::Direct => config_flags::DIRECT,
+        }
+    }
+}
+
 /// The loaded kernel half. Everything it attached goes when it is dropped, or with the process.
 pub struct Programs {
     pub(super) ebpf: Ebpf,
     pub(super) attached: taps::Attached,
+    pub(super) doors: Doors,
+    /// Whether traffic-control programs are reached through doors.
+    pub(super) direct: bool,
 }
 
 impl Programs {
@@ -53,13 +85,12 @@ impl Programs {
     /// When the kernel refuses a map or a program, or the object is of another build.
     pub fn load(
         filter: &Filter,
-        offsets: &Offsets,
+        reader: Reader<'_>,
         sizes: Sizes,
     ) -> Result<(Self, Ring), KernelError> {
         let mut config = filter.config();
-        if offsets.fit_window() {
-            config.flags |= config_flags::SKB_WINDOW;
-        }
+        config.flags |= reader.flags();
+        let offsets = reader.offsets();
         let mut ebpf = EbpfLoader::new()
             .btf(None) // no relocations: offsets are ours, and aya's copy of the BTF is large
             .override_global("OFFSETS", offsets.as_bytes(), true)
@@ -75,8 +106,13 @@ impl Programs {
         let mut programs = Self {
             ebpf,
             attached: taps::Attached::default(),
+            doors: Doors::default(),
+            direct: matches!(reader, Reader::Direct),
         };
-        programs.load_tracepoints()?;
+        match reader {
+            Reader::Memory(_) => programs.load_tracepoints()?,
+            Reader::Direct => programs.load_direct()?,
+        }
         Ok((programs, ring))
     }
 }

@@ -1,7 +1,9 @@
 //! The kernel half from outside: finding offsets, loading, attaching, reading the ring and the
 //! maps. The only user of aya.
 
+mod bpf;
 pub mod btf;
+mod doors;
 mod error;
 pub mod features;
 mod filter;
@@ -14,7 +16,7 @@ mod taps;
 
 pub use error::KernelError;
 pub use filter::Filter;
-pub use load::{Programs, RING_BYTES, Sizes};
+pub use load::{Programs, RING_BYTES, Reader, Sizes};
 pub use maps::Counters;
 pub use offsets::{KernelTypes, OffsetsError, read as read_types};
 pub use ring::Ring;

@@ -5,7 +5,7 @@ use aya::Ebpf;
 use aya::programs::tc::TcAttachOptions;
 use aya::programs::{LinkOrder, ProgramError, RawTracePoint, SchedClassifier, TcAttachType};
 use std::os::fd::{AsFd, BorrowedFd};
-use tracer_core::event::Dir;
+use tracer_core::event::{Dir, NetnsId};
 
 /// A raw tracepoint of the tap table.
 struct Tracepoint {
@@ -40,7 +40,7 @@ const TRACEPOINTS: [Tracepoint; 3] = [
 ];
 
 /// A side of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// Packets coming in.
     Ingress,
@@ -129,11 +129,14 @@ impl Programs {
         Ok(())
     }
 
-    /// Loads the traffic-control programs.
+    /// Loads the traffic-control programs, unless they are all that is loaded anyway.
     ///
     /// # Errors
     /// When the kernel refuses them.
     pub fn load_tc(&mut self) -> Result<(), KernelError> {
+        if self.direct {
+            return Ok(());
+        }
         for side in [Side::Ingress, Side::Egress] {
             let program = side.program();
             let loaded = classifier(&mut self.ebpf, program)?.load();
@@ -145,12 +148,21 @@ impl Programs {
         Ok(())
     }
 
-    /// Attaches our program to one side of a device of the calling thread's namespace by a tcx
-    /// link, first in order. It goes with the process.
+    /// Attaches our program to one side of a device of the calling thread's namespace, which is
+    /// `netns`, by a tcx link. It goes with the process. Where it is not the only tap it is the first
+    /// in order, to show what others do.
     ///
     /// # Errors
     /// When the device is gone or the kernel refuses.
-    pub fn attach_tcx(&mut self, device: &str, side: Side) -> Result<(), KernelError> {
+    pub fn attach_tcx(
+        &mut self,
+        netns: NetnsId,
+        (ifindex, device): (u32, &str),
+        side: Side,
+    ) -> Result<(), KernelError> {
+        if self.direct {
+            return self.attach_door(netns, (ifindex, device), side);
+        }
         let first = TcAttachOptions::TcxOrder(LinkOrder::first());
         classifier(&mut self.ebpf, side.program())?
             .attach_with_options(device, side.attach_type(), first)
@@ -159,11 +171,18 @@ impl Programs {
         Ok(())
     }
 
-    /// The loaded program of a side, for a filter that is added elsewhere.
+    /// The loaded program of a side, for a filter that is added elsewhere, in this namespace.
     ///
     /// # Errors
     /// When it is not loaded.
-    pub fn tc_program(&mut self, side: Side) -> Result<BorrowedFd<'_>, KernelError> {
+    pub fn tc_program(
+        &mut self,
+        netns: NetnsId,
+        side: Side,
+    ) -> Result<BorrowedFd<'_>, KernelError> {
+        if self.direct {
+            return self.door(netns, side);
+        }
         let program = side.program();
         let loaded = classifier(&mut self.ebpf, program)?.fd();
         loaded
@@ -187,7 +206,7 @@ fn attach_error(target: &str, source: ProgramError) -> KernelError {
     }
 }
 
-fn classifier<'a>(
+pub(super) fn classifier<'a>(
     ebpf: &'a mut Ebpf,
     name: &'static str,
 ) -> Result<&'a mut SchedClassifier, KernelError> {

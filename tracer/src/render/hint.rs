@@ -18,8 +18,8 @@ pub struct Hint {
     pub namespaces: u64,
     /// Packets that were looked at and did not match; `None` when not counted.
     pub other_packets: Option<u64>,
-    /// The nearest traffic that was seen.
-    pub nearest: Vec<Nearest>,
+    /// The nearest traffic that was seen; `None` where nobody could look for it.
+    pub nearest: Option<Vec<Nearest>>,
     /// The route to the destination, as `ip route get` prints it; or why there is none.
     pub route: Option<String>,
     /// cgroup programs that rewrite destinations at the socket: a name or an id each.
@@ -61,8 +61,8 @@ pub fn hint(hint: &Hint, look: Look) -> String {
         ),
         watched(hint),
     ];
-    lines.extend(hint.nearest.iter().take(MOST).map(nearest));
-    if hint.nearest.is_empty() {
+    lines.extend(hint.nearest.iter().flatten().take(MOST).map(nearest));
+    if hint.nearest.as_ref().is_some_and(Vec::is_empty) {
         lines.push("nothing near it was seen: same address, same port or a neighbour".to_owned());
     }
     if let Some(route) = &hint.route {

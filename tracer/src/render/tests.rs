@@ -99,12 +99,12 @@ fn hints() {
         interfaces: 126,
         namespaces: 111,
         other_packets: Some(5120),
-        nearest: vec![
+        nearest: Some(vec![
             near(Nearby::SameAddress, "10.12.3.4", "10.20.30.40", 8443),
             near(Nearby::SamePort, "10.12.3.4", "10.96.0.10", 443),
             near(Nearby::Neighbour, "fd00::1", "fd00::41", 443),
             near(Nearby::Neighbour, "10.12.3.4", "10.20.30.42", 443),
-        ],
+        ]),
         route: Some("10.20.30.40 via 10.100.0.1 dev eth0 src 10.100.0.5".into()),
         socket_lb: ["cil_sock4_conn", "b", "c", "d\u{1b}"]
             .map(String::from)
@@ -113,7 +113,7 @@ fn hints() {
     assert_snapshot!("hint-full", hint(&full, PLAIN));
     let bare = Hint {
         other_packets: Some(0),
-        nearest: Vec::new(),
+        nearest: Some(Vec::new()),
         route: None,
         socket_lb: Vec::new(),
         ..full

@@ -7,13 +7,14 @@ use crate::cli::DoctorOutput;
 use crate::kernel::features;
 use crate::render::{self, Look};
 use crate::sink;
-use crate::system::host;
+use crate::system::{conntrack, host};
 use tracer_core::expect::ExitStatus;
 use tracer_core::report::{Capability, Events, Flows, Line, ObservedBy, SCHEMA, Summary};
 
 pub(super) fn doctor(output: DoctorOutput) -> Result<ExitStatus, Failure> {
     let capabilities: Vec<Capability> = features::capabilities()
         .into_iter()
+        .chain([conntrack()])
         .chain(privileges())
         .collect();
     match output {
@@ -53,6 +54,17 @@ fn summary() -> Summary {
         events: Events::default(),
         groups: Vec::new(),
         expect: Vec::new(),
+    }
+}
+
+fn conntrack() -> Capability {
+    let askable = conntrack::askable();
+    Capability {
+        what: "conntrack over netlink".to_owned(),
+        available: askable.is_ok(),
+        why: askable.map_or_else(|why| why, |()| "can be asked".to_owned()),
+        effect: "tells that netfilter made a rewrite, where kernel memory may not be read"
+            .to_owned(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The loop of a live trace: ring and counters in, flows out.
 
+use super::bugs;
 use super::clock;
+use super::entries::Entries;
 use super::failure::Failure;
 use super::plan::Plan;
 use super::probe::Probe;
@@ -43,6 +45,7 @@ pub(super) struct Live<'a> {
     ring: Ring,
     trace: Trace,
     taps: Taps,
+    entries: Option<Entries>,
     rules: RuleReader,
     teller: Teller,
     silence: Silence<'a>,
@@ -73,7 +76,7 @@ impl<'a> Live<'a> {
         programs: Programs,
         ring: Ring,
         trace: Trace,
-        taps: Taps,
+        (taps, entries): (Taps, Option<Entries>),
         rules: RuleReader,
         teller: Teller,
     ) -> Self {
@@ -86,6 +89,7 @@ impl<'a> Live<'a> {
             ring,
             trace,
             taps,
+            entries,
             rules,
             teller,
             started: clock::utc_now(),
@@ -152,7 +156,7 @@ impl<'a> Live<'a> {
                 _ = poll.tick() => {
                     polls = polls.wrapping_add(1);
                     self.drain();
-                    self.taps.attach_next(&mut self.programs, self.node, self.survey.inventory());
+                    self.taps.attach(&mut self.programs, &self.survey);
                     if polls.is_multiple_of(JUDGE_EVERY) {
                         self.judge(polls / JUDGE_EVERY)?;
                         if self.received == 0 {
@@ -188,20 +192,32 @@ impl<'a> Live<'a> {
                 survey,
                 strangers,
                 cgroups,
+                entries,
                 ..
             } = self;
             while taken < BATCH && !full {
                 let got = ring.drain(256, |bytes| {
                     // A record that cannot be read is a bug of ours; it was counted as told.
                     let Ok(event) = decode(bytes) else { return };
-                    taps.sighted(&event);
+                    taps.sighted(&event, survey.inventory().node);
                     if let Some(netns) = event.netns.and_then(|id| survey.netns(id)) {
                         rules.met(netns, event.time_ns, trace.rulebook());
                     }
-                    teller.packet(&event, survey.inventory());
+                    if taps.is_wire(event.tap) {
+                        teller.packet(&event, survey.inventory());
+                    }
                     note_unknown(&event, survey.inventory(), strangers, cgroups);
-                    full |= trace.push(event);
+                    match entries {
+                        Some(entries) => entries.hold(event),
+                        None => full |= trace.push(event),
+                    }
                 });
+                for (event, entry) in entries.iter_mut().flat_map(|e| e.answered(survey)) {
+                    if let Some(entry) = entry {
+                        trace.entry(&event, entry);
+                    }
+                    full |= trace.push(event);
+                }
                 taken += got;
                 if got < 256 {
                     break;
@@ -255,6 +271,7 @@ impl<'a> Live<'a> {
 
     fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
         for flow in flows {
+            bugs::rehearse();
             self.teller.flow(flow)?;
         }
         Ok(())

@@ -1,7 +1,9 @@
 //! One page per command: here the rooms are wired together.
 
+mod bugs;
 mod clock;
 mod doctor;
+mod entries;
 mod failure;
 mod leftovers;
 mod live;
@@ -24,6 +26,7 @@ use tracer_core::expect::ExitStatus;
 
 /// Runs a command line; errors are told on stderr, in one line.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitStatus {
+    bugs::tell_in_one_line();
     let args: Vec<OsString> = args.into_iter().collect();
     if let Some(status) = leftovers::serve(&args) {
         return status;

@@ -4,7 +4,7 @@
 use super::failure::Failure;
 use super::plan::Plan;
 use crate::cli::Dest;
-use crate::kernel::{self, Filter, Programs, Sizes};
+use crate::kernel::{self, Filter, Programs, Reader, Sizes};
 use crate::render::{Hint, Look, Nearby, Nearest, hint};
 use crate::sink;
 use crate::system::Survey;
@@ -27,7 +27,7 @@ const NEIGHBOURS: (u8, u8) = (24, 64);
 /// Knows what to say, and whether it was said.
 pub(super) struct Silence<'a> {
     plan: &'a Plan,
-    looking: Option<JoinHandle<Vec<Nearest>>>,
+    looking: Option<JoinHandle<Option<Vec<Nearest>>>>,
     spoken: bool,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Silence<'a> {
         }
         let looking = self.looking.get_or_insert_with(|| {
             let dests = self.plan.resolved.dests.clone();
-            tokio::task::spawn_blocking(move || glance(&dests).unwrap_or_default())
+            tokio::task::spawn_blocking(move || glance(&dests).ok())
         });
         if !looking.is_finished() {
             return;
@@ -64,7 +64,7 @@ impl<'a> Silence<'a> {
         sink::note(&hint(&said, look));
     }
 
-    fn hint(&self, silent: Duration, survey: &Survey, nearest: Vec<Nearest>) -> Hint {
+    fn hint(&self, silent: Duration, survey: &Survey, nearest: Option<Vec<Nearest>>) -> Hint {
         let inventory = survey.inventory();
         let links = inventory
             .namespaces
@@ -94,7 +94,8 @@ fn glance(dests: &[Dest]) -> Result<Vec<Nearest>, Failure> {
         return Ok(Vec::new());
     }
     let types = kernel::read_types()?;
-    let (mut programs, _ring) = Programs::load(&wider(dests), &types.offsets, Sizes::GLANCE)?;
+    let (mut programs, _ring) =
+        Programs::load(&wider(dests), Reader::Memory(&types.offsets), Sizes::GLANCE)?;
     programs.attach_tracepoints()?;
     std::thread::sleep(GLANCE);
     let mut found: BTreeMap<Tuple, (Nearby, u64)> = BTreeMap::new();

@@ -1,14 +1,17 @@
-//! Which traffic-control taps are wanted where, attached in the background one at a time: each
-//! costs the kernel 10 to 20 ms.
+//! Which traffic-control taps are wanted where. Beside the tracepoints they are attached in the
+//! background one at a time, for each costs the kernel 10 to 20 ms. Where the kernel refuses to let
+//! its memory be read they are all there are: then every device in scope gets one on each side, and
+//! the trace is armed when they are attached.
 
 use super::failure::Failure;
-use super::leftovers::Clsact;
+use super::leftovers::{self, Clsact};
 use crate::cli::TapMode;
 use crate::kernel::{Attached, Programs, Side, features};
 use crate::system::netns::{Netns, visit};
-use crate::system::{Delta, SystemError};
+use crate::system::tc::Tc;
+use crate::system::{Delta, Survey, SystemError};
 use std::collections::{BTreeSet, VecDeque};
-use tracer_core::event::{Event, NetnsId, Tap};
+use tracer_core::event::{Dir, Event, NetnsId, Tap};
 use tracer_core::inventory::{Inventory, Link, Role};
 use tracer_core::report::{ObservedBy, Unavailable};
 use tracer_core::trace::Wanted;
@@ -34,13 +37,21 @@ impl Mode {
     }
 }
 
+/// Why the last tap of a device may not be the last word.
+const OTHERS: &str = "others' clsact filters run after our program";
+
+/// One side of a device.
+type Point = (NetnsId, u32, Side);
+
 /// The tc taps of a trace.
 pub(super) struct Taps {
     mode: Option<Mode>,
-    /// Devices of the node, by index, that are waiting.
-    queue: VecDeque<(u32, Side)>,
-    asked: BTreeSet<(u32, bool)>,
-    looked_for_uplinks: bool,
+    /// Whether there are no tracepoints beside them.
+    alone: bool,
+    /// Devices that are waiting.
+    queue: VecDeque<Point>,
+    asked: BTreeSet<Point>,
+    looked: bool,
     unavailable: Vec<Unavailable>,
 }
 
@@ -54,9 +65,10 @@ impl Taps {
     ) -> Result<Self, Failure> {
         let mut taps = Self {
             mode: None,
+            alone: false,
             queue: VecDeque::new(),
             asked: BTreeSet::new(),
-            looked_for_uplinks: false,
+            looked: false,
             unavailable,
         };
         match start(mode, programs) {
@@ -64,60 +76,128 @@ impl Taps {
             Err(failure) if mode != TapMode::Auto => return Err(failure),
             Err(failure) => taps.lacks("tcx", failure.line().unwrap_or_default()),
         }
-        for (_, index) in &wanted.devices {
-            taps.ask(*index, Side::Ingress);
-            taps.ask(*index, Side::Egress);
+        for (netns, index) in &wanted.devices {
+            taps.ask_both(NetnsId(*netns), *index);
         }
         Ok(taps)
     }
 
-    /// A followed packet came in: its device gets a tap, to see what programs there do.
-    pub(super) fn sighted(&mut self, event: &Event) {
-        if self.mode.is_some() && event.tap == Tap::Receive && self.asked.len() < MOST {
-            self.ask(event.ifindex, Side::Ingress);
-        }
-    }
-
-    /// Devices came or changed: uplinks are looked for again.
-    pub(super) fn changed(&mut self, delta: &Delta) {
-        self.looked_for_uplinks &= delta.is_empty();
-    }
-
-    fn ask(&mut self, index: u32, side: Side) {
-        if self.asked.insert((index, side == Side::Egress)) {
-            self.queue.push_back((index, side));
-        }
-    }
-
-    /// Attaches at most one tap.
-    pub(super) fn attach_next(
-        &mut self,
+    /// Attaches the only taps there are, to every device in scope. `unavailable`: why they are.
+    pub(super) fn alone(
+        mode: TapMode,
+        survey: &Survey,
         programs: &mut Programs,
-        node: &Netns,
-        inventory: &Inventory,
-    ) {
+        unavailable: Vec<Unavailable>,
+    ) -> Result<Self, Failure> {
+        let mut taps = Self {
+            mode: Some(only(mode, &unavailable)?),
+            alone: true,
+            queue: VecDeque::new(),
+            asked: BTreeSet::new(),
+            looked: false,
+            unavailable,
+        };
+        taps.attach(programs, survey);
+        match taps.mode {
+            Some(_) => Ok(taps),
+            None => Err(Failure::CannotTrace(taps.why())),
+        }
+    }
+
+    /// What is missing, in one line.
+    fn why(&self) -> String {
+        let all = self.unavailable.iter();
+        let lines: Vec<_> = all.map(|u| format!("{}: {}", u.what, u.why)).collect();
+        lines.join("; ")
+    }
+
+    /// Whether a sighting is the wire's truth: where there are tracepoints, a tap of ours beside one
+    /// shows the same packet once more.
+    pub(super) fn is_wire(&self, tap: Tap) -> bool {
+        self.alone || matches!(tap, Tap::Receive | Tap::Transmit)
+    }
+
+    /// A followed packet came in by a device of the node: that gets a tap, to see what programs there
+    /// do.
+    pub(super) fn sighted(&mut self, event: &Event, node: Option<NetnsId>) {
+        let netns = event.netns.filter(|netns| Some(*netns) == node);
+        if let Some(netns) = netns
+            && self.mode.is_some()
+            && event.tap == Tap::Receive
+            && self.asked.len() < MOST
+        {
+            self.ask((netns, event.ifindex, Side::Ingress));
+        }
+    }
+
+    /// Devices came or changed: they are looked for again.
+    pub(super) fn changed(&mut self, delta: &Delta) {
+        self.looked &= delta.is_empty();
+        self.asked
+            .retain(|(netns, ..)| !delta.removed.contains(netns));
+    }
+
+    fn ask(&mut self, point: Point) {
+        if self.asked.insert(point) {
+            self.queue.push_back(point);
+        }
+    }
+
+    fn ask_both(&mut self, netns: NetnsId, index: u32) {
+        self.ask((netns, index, Side::Ingress));
+        self.ask((netns, index, Side::Egress));
+    }
+
+    /// Attaches what is waiting: at most one tap, unless they are all there are.
+    pub(super) fn attach(&mut self, programs: &mut Programs, survey: &Survey) {
         if self.mode.is_none() {
             return;
         }
-        if !self.looked_for_uplinks {
-            self.looked_for_uplinks = true;
-            for index in uplinks(inventory, node.id) {
-                self.ask(index, Side::Egress);
+        if !self.looked {
+            self.looked = true;
+            self.look(survey.inventory());
+        }
+        while let Some(point) = self.queue.pop_front() {
+            self.attach_at(point, programs, survey);
+            if !self.alone {
+                return;
             }
         }
-        let Some((index, side)) = self.queue.pop_front() else {
-            return;
-        };
+    }
+
+    /// Asks for the devices that matter without a packet seen there.
+    fn look(&mut self, inventory: &Inventory) {
+        if self.alone {
+            for (netns, namespace) in &inventory.namespaces {
+                // A pod's own loopback is left out: what does not leave the pod is its own affair,
+                // and each device costs time.
+                let is_node = inventory.node == Some(*netns);
+                let links = namespace.links.iter();
+                for (index, _) in links.filter(|(_, l)| l.up && (is_node || !l.loopback)) {
+                    self.ask_both(*netns, *index);
+                }
+            }
+        } else if let Some(node) = inventory.node {
+            for index in uplinks(inventory, node) {
+                self.ask((node, index, Side::Egress));
+            }
+        }
+    }
+
+    fn attach_at(&mut self, (netns, index, side): Point, programs: &mut Programs, survey: &Survey) {
         let Some(mode) = &mut self.mode else { return };
-        let Some(link) = inventory.link(node.id, index).filter(|link| !link.loopback) else {
+        let link = survey.inventory().link(netns, index);
+        let link = link.filter(|link| !link.loopback || self.alone);
+        let (Some(link), Some(netns)) = (link, survey.netns(netns)) else {
             return;
         };
         let name = link.name.clone();
+        let device = (index, name.as_str());
         let attached = match mode {
-            Mode::Clsact(clsact) => clsact.add(programs, node, (index, &name), side),
-            Mode::Tcx => visit(node, || {
+            Mode::Clsact(clsact) => clsact.add(programs, netns, device, side),
+            Mode::Tcx => visit(netns, || {
                 programs
-                    .attach_tcx(&name, side)
+                    .attach_tcx(netns.id, device, side)
                     .map_err(|error| SystemError::Unknown {
                         kind: "tap",
                         given: name.clone(),
@@ -125,10 +205,32 @@ impl Taps {
                     })
             }),
         };
-        if let Err(error) = attached
-            && programs.attached().tcx + programs.attached().clsact == 0
-        {
-            self.give_up(&error.to_string());
+        if self.alone && side == Side::Egress && has_later(netns, index) {
+            self.lacks_device(
+                &name,
+                OTHERS,
+                "what they do to packets that go out is not seen",
+            );
+        }
+        match attached {
+            Err(error) if programs.attached().tcx + programs.attached().clsact == 0 => {
+                self.give_up(&error.to_string());
+            }
+            Err(error) if self.alone => {
+                self.lacks_device(&name, &error.to_string(), "packets are not seen there");
+            }
+            _ => {}
+        }
+    }
+
+    /// Something of a device is not seen, and nothing else shows it.
+    fn lacks_device(&mut self, name: &str, why: &str, effect: &str) {
+        if self.unavailable.len() < MOST {
+            self.unavailable.push(Unavailable {
+                what: format!("device {name}"),
+                why: why.to_owned(),
+                effect: effect.to_owned(),
+            });
         }
     }
 
@@ -166,6 +268,34 @@ impl Taps {
             nftrace: 0,
             unavailable: self.unavailable.iter().cloned().chain(missing).collect(),
         }
+    }
+}
+
+/// Whether a device has filters that packets meet on their way out after our program.
+fn has_later(netns: &Netns, index: u32) -> bool {
+    let others = visit(netns, || {
+        let filters = Tc::open()?.filters(index, Dir::Egress);
+        let filters = filters.map_err(|e| SystemError::os("list the filters of", netns, e))?;
+        Ok(filters
+            .iter()
+            .any(|f| f.handle != 0 && !leftovers::is_ours(f)))
+    });
+    others.unwrap_or(false)
+}
+
+/// A way of attaching where there is nothing else.
+fn only(mode: TapMode, because: &[Unavailable]) -> Result<Mode, Failure> {
+    let refused = because.first().map_or("", |u| u.why.as_str());
+    let no = |why: &str| Failure::CannotTrace(format!("{why}: {refused}"));
+    match mode {
+        TapMode::Tracepoint => Err(no("--tap tracepoint: tracepoints show no packet here; \
+             `--tap tcx`, or `--tap clsact` before Linux 6.6, does without kernel memory")),
+        TapMode::Clsact => Ok(Mode::Clsact(Clsact::start()?)),
+        TapMode::Auto | TapMode::Tcx => tcx().map_err(|why| {
+            no(&format!(
+                "{why}; --tap clsact does without, and without kernel memory"
+            ))
+        }),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::render::{self, Look};
 use crate::sink::{self, Sink};
 use std::collections::BTreeSet;
 use std::io::Stdout;
-use tracer_core::event::{Event, Tap};
+use tracer_core::event::Event;
 use tracer_core::group::Groups;
 use tracer_core::inventory::Inventory;
 use tracer_core::report::{Flow, Line, Summary};
@@ -89,11 +89,9 @@ impl Teller {
         }
     }
 
-    /// One packet was sighted, with `--each-packet`.
+    /// One packet was sighted on the wire, with `--each-packet`.
     pub(super) fn packet(&mut self, event: &Event, inventory: &Inventory) {
-        // A tc tap beside a tracepoint would show the same packet twice.
-        let wire = matches!(event.tap, Tap::Receive | Tap::Transmit);
-        if self.packets && !self.json && wire {
+        if self.packets && !self.json {
             let (tuple, hop) = verdict::sighting(event, inventory);
             let line = text::packet(&tuple, &hop, self.look);
             let _ = self.sink.write(&line);

@@ -1,6 +1,7 @@
 //! `srctrace DEST`: arm, look, tell, sum up.
 
 use super::clock;
+use super::entries::Entries;
 use super::failure::Failure;
 use super::live::Live;
 use super::node;
@@ -10,8 +11,8 @@ use super::rules::RuleReader;
 use super::signals::Signals;
 use super::taps::Taps;
 use super::tell::Teller;
-use crate::cli::TraceOptions;
-use crate::kernel::{self, KernelTypes, Programs, Ring, Sizes};
+use crate::cli::{TapMode, TraceOptions};
+use crate::kernel::{self, Programs, Reader, Ring, Sizes, features};
 use crate::render::text::{self, Armed};
 use crate::sink;
 use crate::system::{Survey, Watch, host};
@@ -19,6 +20,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Instant;
 use tracer_core::expect::ExitStatus;
 use tracer_core::journey::Settings;
+use tracer_core::report::Unavailable;
 use tracer_core::trace::Trace;
 
 /// Runs a trace to its end.
@@ -48,20 +50,29 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
         let survey = Survey::take(&plan.roots, &plan.node, plan.scope.clone());
         (loading.join(), survey)
     });
-    let (types, mut programs, ring) = loaded.unwrap_or_else(|p| std::panic::resume_unwind(p))?;
+    let (sight, mut programs, ring) = loaded.unwrap_or_else(|p| std::panic::resume_unwind(p))?;
     let survey = survey?;
     let wanted = plan::wanted(&plan.roots, &survey, options)?;
     let probe = probe::prepare(options, plan, &survey)?;
-    programs.attach_tracepoints()?;
     let mut trace = Trace::new(Settings::default(), clock::realtime_offset_ns());
     trace.want(wanted.clone());
     trace.check(options.check.checks());
-    let mut unavailable = types.unavailable;
-    if let Some(doubt) = node::doubt(options, plan, &survey) {
-        trace.unavailable(doubt.clone());
-        unavailable.push(doubt);
-    }
-    let taps = Taps::new(options.tap, &wanted, &mut programs, unavailable)?;
+    let doubt = node::doubt(options, plan, &survey);
+    doubt.iter().for_each(|u| trace.unavailable(u.clone()));
+    let taps = match sight {
+        Sight::Memory(unavailable) => {
+            programs.attach_tracepoints()?;
+            let without = host::missing_capabilities();
+            let missing = host::unavailable(&without);
+            let lacks = unavailable
+                .into_iter()
+                .chain(missing)
+                .chain(doubt)
+                .collect();
+            (Taps::new(options.tap, &wanted, &mut programs, lacks)?, None)
+        }
+        Sight::Direct(why) => direct(options.tap, why, doubt, &mut programs, &survey, &mut trace)?,
+    };
     let teller = Teller::new(options, survey.inventory());
     let rules = RuleReader::start(plan.roots.clone())
         .map_err(|e| Failure::CannotTrace(format!("cannot start a thread to read rules: {e}")))?;
@@ -74,11 +85,58 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     live.run(options, probe, signals).await
 }
 
-/// Offsets, then programs.
-fn load(plan: &Plan) -> Result<(KernelTypes, Programs, Ring), Failure> {
+/// How packets are seen.
+enum Sight {
+    /// By reading the kernel's memory; what cannot be read there.
+    Memory(Vec<Unavailable>),
+    /// By what traffic-control programs are shown, and why only so.
+    Direct(String),
+}
+
+/// Offsets, then programs. A kernel that refuses to let its memory be read needs no offsets.
+fn load(plan: &Plan) -> Result<(Sight, Programs, Ring), Failure> {
+    if let Err(why) = memory() {
+        let (programs, ring) = Programs::load(&plan.filter, Reader::Direct, sizes())?;
+        return Ok((Sight::Direct(why), programs, ring));
+    }
     let types = kernel::read_types()?;
-    let (programs, ring) = Programs::load(&plan.filter, &types.offsets, sizes())?;
-    Ok((types, programs, ring))
+    let reader = Reader::Memory(&types.offsets);
+    let (programs, ring) = Programs::load(&plan.filter, reader, sizes())?;
+    Ok((Sight::Memory(types.unavailable), programs, ring))
+}
+
+/// Whether the kernel's memory may be read. `SRCTRACE_ASSUME_LOCKDOWN` says that it may not.
+fn memory() -> Result<(), String> {
+    if std::env::var_os("SRCTRACE_ASSUME_LOCKDOWN").is_some() {
+        return Err("SRCTRACE_ASSUME_LOCKDOWN is set".to_owned());
+    }
+    features::memory().map(drop)
+}
+
+/// Traffic-control taps on every device, and conntrack by netlink; every flow says so.
+fn direct(
+    mode: TapMode,
+    why: String,
+    doubt: Option<Unavailable>,
+    programs: &mut Programs,
+    survey: &Survey,
+    trace: &mut Trace,
+) -> Result<(Taps, Option<Entries>), Failure> {
+    let memory = Unavailable {
+        what: "kernel memory".to_owned(),
+        why,
+        effect: "packets are seen by traffic-control programs only: not on the \
+                 loopback of pods, and \
+                 not what later programs on a device do to them; conntrack entries are asked \
+                 for, and senders' processes are not known"
+            .to_owned(),
+    };
+    let (entries, lacking) = Entries::new();
+    let lacks: Vec<_> = [memory].into_iter().chain(lacking).collect();
+    lacks.iter().for_each(|u| trace.unavailable(u.clone()));
+    let lacks = lacks.into_iter().chain(doubt).collect();
+    let taps = Taps::alone(mode, survey, programs, lacks)?;
+    Ok((taps, Some(entries)))
 }
 
 /// `SRCTRACE_RING_KIB` makes the ring smaller, to see what happens when it is full.

@@ -112,11 +112,19 @@ fn entry(socket: &mut Netlink, asked: Question) -> io::Result<Option<Conntrack>>
         match sent {
             Ok(()) if answer.is_some() => return Ok(answer),
             Ok(()) => {}
-            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {}
+            Err(e) if is_no(&e) => {}
             Err(e) => return Err(e),
         }
     }
     Ok(None)
+}
+
+/// There is no such entry, or there can be none: of an ICMP error, of a protocol without ports.
+fn is_no(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOENT | libc::EINVAL | libc::EOPNOTSUPP)
+    )
 }
 
 /// A question; `None` for addresses of two families.
@@ -249,11 +257,29 @@ mod tests {
             other,
             mixed,
         ];
-        let found = entries(&netns, &asked.map(about)).unwrap();
+        let unreachable = Icmp {
+            kind: 3,
+            code: 3,
+            seq: 0,
+        };
+        let mut asked = asked.map(about).to_vec();
+        asked.push(Question {
+            tuple: tuple("10.20.30.40:0", "10.12.3.4:0", Proto::ICMP),
+            icmp: Some(unreachable),
+        });
+        let found = entries(&netns, &asked).unwrap();
         let replies: Vec<_> = found.iter().map(|e| e.map(|e| e.is_reply)).collect();
         assert_eq!(
             replies,
-            [Some(false), Some(false), Some(true), Some(true), None, None]
+            [
+                Some(false),
+                Some(false),
+                Some(true),
+                Some(true),
+                None,
+                None,
+                None
+            ]
         );
         let entry = found[1].unwrap();
         assert_eq!((entry.orig, entry.reply), (before, after.reversed()));

@@ -34,6 +34,11 @@ pub enum SystemError {
         /// Why it does not do, and what is accepted or near.
         why: String,
     },
+    /// There is no process tree to look at.
+    #[error(
+        "cannot read /proc/self/ns/net: {0}; srctrace needs /proc mounted (mount -t proc proc /proc)"
+    )]
+    Proc(#[source] io::Error),
     /// The namespace went away between finding and entering it.
     #[error("the network namespace {0} is gone")]
     Vanished(String),

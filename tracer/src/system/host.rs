@@ -3,6 +3,7 @@
 use super::Roots;
 use caps::{CapSet, Capability};
 use std::path::Path;
+use tracer_core::report::Unavailable;
 
 /// The host's name as the kernel has it.
 pub fn hostname() -> String {
@@ -132,6 +133,15 @@ pub fn capability_error(missing: &[MissingCapability]) -> Option<String> {
             names.join(", "),
             effects.join("; ")
         )
+    })
+}
+
+/// What is seen less of without the capabilities that are only good to have, for the report.
+pub fn unavailable(missing: &[MissingCapability]) -> impl Iterator<Item = Unavailable> {
+    missing.iter().filter(|m| !m.must).map(|m| Unavailable {
+        what: m.name.clone(),
+        why: "srctrace runs without this capability".to_owned(),
+        effect: format!("it cannot {}", m.effect),
     })
 }
 

@@ -30,6 +30,9 @@ pub(crate) struct VmArgs {
     /// Run this shell command instead of the labs
     #[arg(long, value_name = "CMD", conflicts_with = "filter")]
     pub(super) shell: Option<String>,
+    /// Boot that command's machine with these words at the end of the kernel's command line
+    #[arg(long, value_name = "WORDS", requires = "shell")]
+    pub(super) boot: Option<String>,
     /// Put this file into the virtual machine's /bin (repeatable)
     #[arg(long, value_name = "PATH")]
     copy: Vec<PathBuf>,

@@ -30,8 +30,8 @@ const REQUIRED: [&str; 13] = [
 ];
 
 /// Programs that images have where this machine has them: single labs name what they miss.
-const WELCOME: [&str; 9] = [
-    "bash", "bpftool", "ipset", "iperf3", "ipvsadm", "ping", "strace", "unshare", "wg",
+const WELCOME: [&str; 10] = [
+    "bash", "bpftool", "ipset", "iperf3", "ipvsadm", "ping", "setpriv", "strace", "unshare", "wg",
 ];
 
 /// iptables and its kin are a few programs that look at the name they are called by.
@@ -62,6 +62,8 @@ pub(crate) struct Job {
     pub(crate) script: String,
     /// Name in `/usr/bin` and the file of this machine to put there.
     pub(crate) programs: Vec<(String, PathBuf)>,
+    /// Words at the end of the kernel's command line.
+    pub(crate) boot: String,
     /// Text that no program in the machine prints by chance; marks begin and end of the run on the console.
     pub(crate) nonce: String,
 }

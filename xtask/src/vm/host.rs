@@ -60,7 +60,8 @@ impl Host {
     /// When the kernel or the emulator cannot be had; how the run went is in the result.
     pub(super) fn boot(&self, kernel: Kernel, job: &Job, see: impl FnMut(&str)) -> Result<Ended> {
         let unpacked = kernels::ensure(kernel, &self.store, &self.programs, self.mode)?;
-        println!("== kernel {} ({})", kernel.name(), unpacked.release);
+        let title = titled(&unpacked.release, &job.boot);
+        println!("== kernel {} ({title})", kernel.name());
         let start = Instant::now();
         let dir = self.store.run(kernel.name())?;
         let (image, log) = (dir.join("initramfs.cpio"), dir.join("console.log"));
@@ -68,6 +69,7 @@ impl Host {
         let boot = qemu::Boot {
             vmlinuz: &unpacked.vmlinuz,
             image: &image,
+            words: &job.boot,
             nonce: &job.nonce,
             log: &log,
             patience: self.patience,
@@ -97,11 +99,17 @@ impl Host {
         let counts = results.counts(succeeded);
         Ok(KernelRun {
             release: ended.release,
+            boot: job.boot.clone(),
             results,
             counts,
             took: ended.took,
         })
     }
+}
+
+/// A kernel's release with what else stood on its command line.
+pub(super) fn titled(release: &str, boot: &str) -> String {
+    [release, boot].join(" ").trim_end().to_owned()
 }
 
 /// `verdict` in words.

@@ -9,6 +9,7 @@ mount -t devpts devpts /dev/pts
 for dir in /dev/shm /run /tmp; do mount -t tmpfs tmpfs "$dir"; done
 mkdir -p /run/netns /run/lock
 mount -t bpf bpf /sys/fs/bpf
+mount -t securityfs securityfs /sys/kernel/security
 mount -t debugfs debugfs /sys/kernel/debug
 mount -t tracefs tracefs /sys/kernel/tracing
 mount -t cgroup2 cgroup2 /sys/fs/cgroup

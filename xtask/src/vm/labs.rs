@@ -20,6 +20,8 @@ pub(crate) struct Lab {
     pub(crate) kernels: Vec<Kernel>,
     /// Modules that it needs besides the usual ones.
     pub(crate) needs: Vec<String>,
+    /// Words that it needs on the kernel's command line: labs that need others are run in a boot of their own.
+    pub(crate) boot: String,
     /// Taps, probe layouts and rule stores that it exercises; none where the lab does not say.
     pub(crate) covers: Option<Vec<String>>,
 }
@@ -50,6 +52,7 @@ fn parse_lab(line: &str) -> Result<Lab> {
         rows: words("rows").context("no rows")?,
         kernels: Kernel::ALL.into_iter().filter(is_listed).collect(),
         needs: words("needs").context("no needs")?,
+        boot: lab["boot"].as_str().context("no boot")?.to_owned(),
         covers: words("covers"),
     })
 }
@@ -176,17 +179,19 @@ mod tests {
 
     #[test]
     fn the_table_is_read_whole_or_not_at_all() {
-        let line = r#"{"name":"a1","rows":["A1","E6"],"kernels":["native","6.1","7.x"],"needs":["sctp"],"alone":true}"#;
+        let line = r#"{"name":"a1","rows":["A1","E6"],"kernels":["native","6.1","7.x"],"needs":["sctp"],"boot":"quiet","alone":true}"#;
         let expected = Lab {
             rows: vec!["A1".to_owned(), "E6".to_owned()],
             kernels: vec![Kernel::V6_1, Kernel::V7],
+            boot: "quiet".to_owned(),
             ..lab("a1", &["sctp"])
         };
         assert_eq!(parse_table(&format!("{line}\n\n")).unwrap(), [expected]);
         for bad in [
             "x",
             "{}",
-            r#"{"name":"a","rows":[1],"kernels":[],"needs":[]}"#,
+            r#"{"name":"a","rows":[1],"kernels":[],"needs":[],"boot":""}"#,
+            r#"{"name":"a","rows":[],"kernels":[],"needs":[]}"#,
         ] {
             assert!(parse_table(bad).is_err(), "{bad}");
         }

@@ -77,17 +77,14 @@ pub(crate) fn run(space: &Workspace, args: &VmArgs, mode: Mode) -> Result<Counts
     ];
     programs.extend(copies);
     let mut runs = Vec::new();
-    for (kernel, chosen) in args.plan(&labs)? {
-        let script = labs::script(kernel, &labs, &chosen);
-        runs.push(host.labs(
-            kernel,
-            &chosen,
-            &Job {
-                script,
-                programs: programs.clone(),
-                nonce: nonce(),
-            },
-        )?);
+    for ((kernel, boot), chosen) in plan::boots(&args.plan(&labs)?) {
+        let job = Job {
+            script: labs::script(kernel, &labs, &chosen),
+            programs: programs.clone(),
+            boot: boot.to_owned(),
+            nonce: nonce(),
+        };
+        runs.push(host.labs(kernel, &chosen, &job)?);
     }
     print!("{}", report::summary(&runs));
     if args.all {
@@ -121,6 +118,7 @@ fn shell(space: &Workspace, args: &VmArgs, mode: Mode, script: &str) -> Result<(
     let job = Job {
         script: script.to_owned(),
         programs,
+        boot: args.boot.clone().unwrap_or_default(),
         nonce: nonce(),
     };
     let mut failed = Vec::new();

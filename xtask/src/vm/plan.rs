@@ -8,6 +8,21 @@ use super::labs::Lab;
 /// The labs of each kernel, in the order of the table.
 pub(crate) type Plan<'a> = BTreeMap<Kernel, Vec<&'a Lab>>;
 
+/// The boots of a plan: of each kernel one for the labs that need nothing on its command line, and one more for each choice
+/// of words that others need there.
+pub(crate) fn boots<'a>(plan: &Plan<'a>) -> BTreeMap<(Kernel, &'a str), Vec<&'a Lab>> {
+    let mut boots: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (kernel, labs) in plan {
+        for lab in labs {
+            boots
+                .entry((*kernel, lab.boot.as_str()))
+                .or_default()
+                .push(*lab);
+        }
+    }
+    boots
+}
+
 /// Every lab on every one of `kernels` that it declares.
 pub(crate) fn everything<'a>(labs: &'a [Lab], kernels: &[Kernel]) -> Plan<'a> {
     let of = |kernel: Kernel| {
@@ -132,6 +147,26 @@ mod tests {
                 ("6.1", "three".to_owned()),
                 ("6.12", "three four five".to_owned()),
                 ("7", "three four".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn labs_that_need_other_words_have_a_boot_of_their_own() {
+        let mut locked = lab("locked", "", &[Kernel::V7], None);
+        locked.boot = "lockdown=confidentiality".to_owned();
+        let labs = [lab("plain", "", &Kernel::ALL, None), locked];
+        let plan = everything(&labs, &[Kernel::V6_1, Kernel::V7]);
+        let boots: Vec<_> = boots(&plan)
+            .into_iter()
+            .map(|((kernel, words), labs)| (kernel, words, labs[0].name.as_str(), labs.len()))
+            .collect();
+        assert_eq!(
+            boots,
+            [
+                (Kernel::V6_1, "", "plain", 1),
+                (Kernel::V7, "", "plain", 1),
+                (Kernel::V7, "lockdown=confidentiality", "locked", 1),
             ]
         );
     }

@@ -40,6 +40,8 @@ pub(crate) struct Boot<'a> {
     pub(crate) vmlinuz: &'a Path,
     /// The initial file system.
     pub(crate) image: &'a Path,
+    /// Words at the end of the kernel's command line.
+    pub(crate) words: &'a str,
     /// Marks begin and end of the run on the console.
     pub(crate) nonce: &'a str,
     /// Receives all that the console shows.
@@ -114,7 +116,7 @@ impl Boot<'_> {
         .arg(self.vmlinuz)
         .arg("-initrd")
         .arg(self.image)
-        .args(["-append", CMDLINE]);
+        .args(["-append", &format!("{CMDLINE} {}", self.words)]);
         Ok(qemu)
     }
 }

@@ -7,17 +7,20 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
+use super::host::titled;
 use super::labs::{Lab, Outcome, Results};
 use crate::test::Counts;
 
 const BEGIN: &str = "<!-- table: begin (written by `cargo xtask vm-test --all`) -->\n";
 const END: &str = "<!-- table: end -->\n";
 
-/// What one kernel's run gave.
+/// What one boot's run gave.
 #[derive(Debug)]
 pub(crate) struct KernelRun {
     /// Its release, as `uname -r` says it.
     pub(crate) release: String,
+    /// What else stood on the kernel's command line.
+    pub(crate) boot: String,
     /// Lab by lab.
     pub(crate) results: Results,
     /// Added up.
@@ -26,10 +29,10 @@ pub(crate) struct KernelRun {
     pub(crate) took: Duration,
 }
 
-/// A line for each kernel.
+/// A line for each boot.
 pub(crate) fn summary(runs: &[KernelRun]) -> String {
     let mut text = format!(
-        "\n{:<28}{:>8}{:>8}{:>9}{:>9}\n",
+        "\n{:<54}{:>8}{:>8}{:>9}{:>9}\n",
         "kernel", "passed", "failed", "skipped", "seconds"
     );
     for run in runs {
@@ -41,8 +44,8 @@ pub(crate) fn summary(runs: &[KernelRun]) -> String {
         let seconds = run.took.as_secs_f64();
         let _ = writeln!(
             text,
-            "{:<28}{passed:>8}{failed:>8}{ignored:>9}{seconds:>9.1}",
-            run.release
+            "{:<54}{passed:>8}{failed:>8}{ignored:>9}{seconds:>9.1}",
+            titled(&run.release, &run.boot)
         );
     }
     text
@@ -50,25 +53,26 @@ pub(crate) fn summary(runs: &[KernelRun]) -> String {
 
 /// A row for each lab that is for any of the kernels, a column for each kernel.
 pub(crate) fn table(labs: &[Lab], runs: &[KernelRun]) -> String {
-    let releases: String = runs
-        .iter()
-        .map(|run| format!(" {} |", run.release))
-        .collect();
+    // The boots of one kernel follow each other, and no lab is in two of them.
+    let columns: Vec<&[KernelRun]> = runs.chunk_by(|a, b| a.release == b.release).collect();
+    let row = |cell: &dyn Fn(&[KernelRun]) -> String| -> String {
+        columns.iter().map(|runs| cell(runs) + " |").collect()
+    };
     let mut text = format!(
-        "| lab | rows |{releases}\n|---|---|{}\n",
-        "---|".repeat(runs.len())
+        "| lab | rows |{}\n|---|---|{}\n",
+        row(&|runs| format!(" {}", runs[0].release)),
+        "---|".repeat(columns.len())
     );
     for lab in labs.iter().filter(|lab| !lab.kernels.is_empty()) {
-        let cells: String = runs
-            .iter()
-            .map(|run| format!(" {} |", word(run.results.of(&lab.name))))
-            .collect();
+        let outcome = |runs: &[KernelRun]| runs.iter().find_map(|run| run.results.of(&lab.name));
+        let cells = row(&|runs| format!(" {}", word(outcome(runs))));
         let _ = writeln!(text, "| {} | {} |{cells}", lab.name, lab.rows.join(" "));
     }
-    let sums: String = runs
-        .iter()
-        .map(|run| format!(" {} of {} |", run.counts.passed, total(run.counts)))
-        .collect();
+    let sums = row(&|runs| {
+        let mut sum = Counts::default();
+        runs.iter().for_each(|run| sum.add(run.counts));
+        format!(" {} of {}", sum.passed, total(sum))
+    });
     let _ = writeln!(text, "| passed | |{sums}");
     text
 }
@@ -124,6 +128,7 @@ mod tests {
         let counts = results.counts(false);
         KernelRun {
             release: format!("{}.0-x", kernel.name()),
+            boot: String::new(),
             results,
             counts,
             took: Duration::from_millis(1500),
@@ -146,9 +151,22 @@ mod tests {
             "| lab | rows | 5.10.0-x | 7.0-x |\n|---|---|---|---|\n| a | A1 | ok | FAILED |\n\
              | b | A1 | – | no result |\n| passed | | 1 of 2 | 0 of 2 |\n"
         );
-        assert!(
-            summary(&runs)
-                .ends_with("7.0-x                              0       2        0      1.5\n")
+        assert!(summary(&runs).ends_with(&format!(
+            "{:<54}{:>8}       2        0      1.5\n",
+            "7.0-x", 0
+        )));
+    }
+
+    #[test]
+    fn all_boots_of_a_kernel_are_one_column() {
+        let labs = [lab("a", &[Kernel::V7]), lab("b", &[Kernel::V7])];
+        let mut locked = run(Kernel::V7, &[&labs[1]], &["test b ... ok"]);
+        locked.boot = "lockdown=confidentiality".to_owned();
+        let runs = [run(Kernel::V7, &[&labs[0]], &["test a ... FAILED"]), locked];
+        assert_eq!(
+            table(&labs, &runs),
+            "| lab | rows | 7.0-x |\n|---|---|---|\n| a | A1 | FAILED |\n| b | A1 | ok |\n\
+             | passed | | 1 of 3 |\n"
         );
     }
 

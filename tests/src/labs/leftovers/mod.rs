@@ -1,6 +1,7 @@
 //! `--tap clsact`: it works, and however it ends, what it added is gone and what others have put there is as it was.
 
 mod ground;
+pub(super) mod panics;
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -75,7 +75,7 @@ impl Clsact {
     ) -> Result<(), SystemError> {
         let failed = |error| SystemError::os("add a clsact filter to", device, error);
         let program = programs
-            .tc_program(side)
+            .tc_program(netns.id, side)
             .map_err(|e| failed(io::Error::other(e)))?;
         let record = &mut self.record;
         visit(netns, || {

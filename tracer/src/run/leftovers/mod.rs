@@ -15,3 +15,10 @@ mod watcher;
 pub(super) use add::Clsact;
 pub(super) use cleanup::cleanup;
 pub(super) use watcher::serve;
+
+use crate::system::tc::Filter;
+
+/// Whether a filter was added by srctrace: by this run or another.
+pub(super) fn is_ours(filter: &Filter) -> bool {
+    filter.name.as_deref().and_then(tag::Tag::read).is_some()
+}

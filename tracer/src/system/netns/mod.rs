@@ -41,7 +41,11 @@ impl Netns {
     /// # Errors
     /// When /proc is not readable.
     pub fn own(roots: &Roots) -> Result<Self, SystemError> {
-        Self::at(&roots.proc().join("self/ns/net"))
+        let path = roots.proc().join("self/ns/net");
+        match path.symlink_metadata() {
+            Ok(_) => Self::at(&path),
+            Err(error) => Err(SystemError::Proc(error)),
+        }
     }
 
     /// The namespace a file leads to.

@@ -1,0 +1,71 @@
+//! Conntrack entries by netlink, where packets cannot show theirs: each packet that is a tap's first
+//! of a tuple is asked for in its namespace, a moment after it passed. An entry is believed as the
+//! kernel tells it; what it does not explain stays known only `between` two sightings.
+
+use crate::system::Survey;
+use crate::system::conntrack::{self, Question};
+use std::collections::BTreeMap;
+use tracer_common::reason;
+use tracer_core::event::{Conntrack, Event, NetnsId};
+use tracer_core::report::Unavailable;
+
+/// Events that wait for their entries.
+pub(super) struct Entries {
+    held: Vec<Event>,
+    askable: bool,
+}
+
+impl Entries {
+    /// Gets ready; says what cannot be asked.
+    pub(super) fn new() -> (Self, Option<Unavailable>) {
+        let askable = conntrack::askable();
+        let entries = Self {
+            held: Vec::new(),
+            askable: askable.is_ok(),
+        };
+        let lacking = askable.err().map(|why| Unavailable {
+            what: "conntrack over netlink".to_owned(),
+            why,
+            effect: "a rewrite is known by the sightings before and after it, not by who made it"
+                .to_owned(),
+        });
+        (entries, lacking)
+    }
+
+    /// Takes an event in.
+    pub(super) fn hold(&mut self, event: Event) {
+        self.held.push(event);
+    }
+
+    /// Gives the events out, each with the entry that was found: one visit to each namespace. A
+    /// namespace that is gone answers nothing.
+    pub(super) fn answered(&mut self, survey: &Survey) -> Vec<(Event, Option<Conntrack>)> {
+        let events = std::mem::take(&mut self.held);
+        let mut entries = vec![None; events.len()];
+        for (netns, asking) in self.asking(&events) {
+            let about = |at: &usize| Question {
+                tuple: events[*at].tuple,
+                icmp: events[*at].print.icmp,
+            };
+            let questions: Vec<_> = asking.iter().map(about).collect();
+            let found = survey.netns(netns);
+            let found = found.and_then(|netns| conntrack::entries(netns, &questions).ok());
+            for (at, entry) in asking.into_iter().zip(found.into_iter().flatten()) {
+                entries[at] = entry;
+            }
+        }
+        events.into_iter().zip(entries).collect()
+    }
+
+    /// Which events of each namespace are asked for.
+    fn asking(&self, events: &[Event]) -> BTreeMap<NetnsId, Vec<usize>> {
+        let mut asking: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (at, event) in events.iter().enumerate() {
+            let is_new = self.askable && event.reasons.any(reason::FIRST);
+            if let Some(netns) = event.netns.filter(|_| is_new) {
+                asking.entry(netns).or_default().push(at);
+            }
+        }
+        asking
+    }
+}
