@@ -7,9 +7,11 @@ use crate::evaluate::{At, Bits, Decision, Outcome, Packet, Rules, Seen, Way, eva
 use crate::event::NetnsId;
 use crate::inventory::Inventory;
 use crate::journey::{Hop, Journey};
-use crate::report::{self, Rewrite, RewriteAgent, RewriteDirection, RewriteField, RuleEvidence};
+use crate::report::{
+    self, Rewrite, RewriteAgent, RewriteDirection, RewriteField, RewriteHook, RuleEvidence,
+};
 use crate::rulebook::Rulebook;
-use crate::ruleset::{Chain, Ruleset, Table};
+use crate::ruleset::{Chain, Hook, Ruleset, Table};
 use foldhash::fast::RandomState;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -137,31 +139,61 @@ fn seen(journey: &Journey, passage: &Passage<'_>) -> Seen {
     }
 }
 
-/// Names the rule of each rewrite that netfilter did to the request.
+/// Names the rule of each rewrite of the request, where the rules of its namespace tell.
 pub fn name_rules(rewrites: &mut [Rewrite], rulings: &[Ruling<'_, '_>]) {
-    for rewrite in rewrites {
-        let ours = rewrite.direction == RewriteDirection::Request
-            && matches!(
-                rewrite.agent,
-                RewriteAgent::Netfilter | RewriteAgent::Unknown
-            );
-        let ruling = rulings
-            .iter()
-            .find(|r| ours && rewrite.netns == Some(r.passage.netns.0) && is_around(rewrite, r));
-        let Some(decision) = ruling.and_then(|r| r.decision(is_source(rewrite.field))) else {
+    let requests = rewrites
+        .iter_mut()
+        .filter(|r| r.direction == RewriteDirection::Request);
+    for rewrite in requests {
+        let here = |r: &&Ruling<'_, '_>| {
+            rewrite.netns == Some(r.passage.netns.0) && is_around(rewrite, r)
+        };
+        let Some(ruling) = rulings.iter().find(here) else {
             continue;
         };
-        rewrite.rule = Some(view(decision.by, &decision.path, RuleEvidence::Replayed));
-        let marker = decision.marked_by.last();
-        rewrite.marked_by = marker.map(|at| view(*at, &[*at], RuleEvidence::Replayed));
-        if [&rewrite.rule, &rewrite.marked_by]
-            .into_iter()
-            .flatten()
-            .any(is_service)
-            && rewrite.place == report::Where::Node
-        {
-            rewrite.place = report::Where::Service;
+        match rewrite.agent {
+            RewriteAgent::Netfilter => translated(rewrite, ruling),
+            RewriteAgent::Unknown => stateless(rewrite, ruling),
+            _ => {}
         }
+    }
+}
+
+/// Names the NAT rule.
+fn translated(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>) {
+    let Some(decision) = ruling.decision(is_source(rewrite.field)) else {
+        return;
+    };
+    rewrite.rule = Some(view(decision.by, &decision.path, RuleEvidence::Replayed));
+    let marker = decision.marked_by.last();
+    rewrite.marked_by = marker.map(|at| view(*at, &[*at], RuleEvidence::Replayed));
+    let mut rules = [&rewrite.rule, &rewrite.marked_by].into_iter().flatten();
+    if rules.any(is_service) && rewrite.place == report::Where::Node {
+        rewrite.place = report::Where::Service;
+    }
+}
+
+/// Names the rule that wrote the address without conntrack, where just one can have.
+fn stateless(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>) {
+    let given = ruling.outcome.given(&ruling.seen);
+    let mut writers = given.ends.iter().map(|end| end.stateless.as_slice());
+    let first = writers.next().unwrap_or_default();
+    let ([at], true) = (first, writers.all(|other| other == first)) else {
+        return;
+    };
+    rewrite.agent = RewriteAgent::Stateless;
+    rewrite.hook = at.chain.base.as_ref().and_then(|base| hook(base.hook));
+    rewrite.rule = Some(view(*at, &[*at], RuleEvidence::Replayed));
+}
+
+fn hook(hook: Hook) -> Option<RewriteHook> {
+    match hook {
+        Hook::Prerouting => Some(RewriteHook::Prerouting),
+        Hook::Input => Some(RewriteHook::Input),
+        Hook::Forward => Some(RewriteHook::Forward),
+        Hook::Output => Some(RewriteHook::Output),
+        Hook::Postrouting => Some(RewriteHook::Postrouting),
+        Hook::Ingress | Hook::Egress => None,
     }
 }
 
