@@ -1,10 +1,10 @@
 //! The first look at a packet, without parsing it: most packets of a node are nobody's business,
 //! and this is all they pay.
 
-use crate::conntrack;
 use crate::memory::field;
-use crate::state::{SKBS, Work, config, learned_any, offset};
-use tracer_common::{MAX_INLINE_DESTS, config_flags, ip_proto, tap};
+use crate::state::{Work, config, learned_any};
+use crate::{buffer, conntrack, follow};
+use tracer_common::{MAX_INLINE_DESTS, config_flags, ip_proto};
 use tracer_ebpf::parse::forget;
 
 /// Whether the filter could take this packet. Never says no to one that it would take: only to TCP,
@@ -46,8 +46,10 @@ fn any_dest(family: u32, src: [u64; 2], dst: [u64; 2]) -> bool {
         if of == 0 {
             return false;
         }
-        let (addr, mask) = (config!(dests[i].addr), config!(dests[i].mask));
-        let inside = |a: [u64; 2]| a[0] & mask[0] == addr[0] && a[1] & mask[1] == addr[1];
+        let inside = |a: [u64; 2]| {
+            a[0] & config!(dests[i].mask[0]) == config!(dests[i].addr[0])
+                && a[1] & config!(dests[i].mask[1]) == config!(dests[i].addr[1])
+        };
         if of == family && (inside(src) || inside(dst)) {
             return true;
         }
@@ -59,10 +61,8 @@ fn any_dest(family: u32, src: [u64; 2], dst: [u64; 2]) -> bool {
 /// Whether it could be part of a flow that was ours before: see `observe::follow_packet`, which
 /// decides.
 #[inline(always)]
-pub(crate) fn may_be_followed(work: &Work, tap: u8, skb: u64) -> bool {
-    if learned_any() || SKBS.get_ptr(skb).is_some() {
-        return true;
-    }
-    let made_here = tap == tap::TRANSMIT && field!(work.skb, offset!(skb_iif), u32) == Some(0);
-    made_here && conntrack::is_translated(field!(work.skb, offset!(skb_nfct), u64).unwrap_or(0))
+pub(crate) fn may_be_followed(work: &Work) -> bool {
+    learned_any()
+        || follow::may_be_noted(work.at)
+        || buffer::made_here(work) && conntrack::is_translated(buffer::nfct(work))
 }

@@ -6,7 +6,7 @@
 mod ip;
 mod transport;
 
-use tracer_common::{RawEvent, present};
+use tracer_common::{RawEvent, RawTuple, present};
 
 /// How many bytes from the network header on are read.
 pub const HEAD: usize = 256;
@@ -136,7 +136,7 @@ pub fn forget<T: Copy>(value: &T) -> T {
 /// Fills in `tuple`, `quoted`, `print`, `l3_len` and the matching `present` bits of `event`.
 ///
 /// `len` is the packet's length from the network header on, as the buffer says (not the header).
-/// Leaves the outer cursor at the payload. `None` when this is no IP packet or its headers do not
+/// All but `quoted` must be zero before. Leaves the outer cursor at the payload. `None` when this is no IP packet or its headers do not
 /// fit into what could be read.
 #[inline(always)]
 pub fn parse(head: &Head<'_>, len: u32, event: &mut RawEvent, cursors: &mut Cursors) -> Option<()> {
@@ -152,6 +152,7 @@ pub fn parse(head: &Head<'_>, len: u32, event: &mut RawEvent, cursors: &mut Curs
     if !cursor.is_later_fragment() {
         transport::header(head, cursor, event)?;
         if transport::is_error(forget(&event.tuple.proto), forget(&event.print.icmp_type)) {
+            event.quoted = RawTuple::default();
             cursors.inner = Cursor {
                 at: cursor.at() as u32,
                 len: u32::MAX,

@@ -3,6 +3,7 @@
 mod clock;
 mod doctor;
 mod failure;
+mod judge;
 mod leftovers;
 mod live;
 mod node;
