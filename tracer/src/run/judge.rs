@@ -10,7 +10,7 @@ use tracer_core::expect::ExitStatus;
 use tracer_core::report::{Events, Flow, SCHEMA, Summary};
 
 /// Counters of flows are read anew at that many judgements, while there are few flows.
-const COUNT_EVERY: u32 = 10;
+const COUNT_EVERY: u32 = 25;
 /// With more flows than this their counters are read only at the end.
 const FEW_FLOWS: usize = 2000;
 

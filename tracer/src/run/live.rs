@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// Records taken at once, before anything else gets its turn.
 const BATCH: usize = 65_536;
 /// Every so many polls flows are judged and the kernel's counters read.
-const JUDGE_EVERY: u32 = 5;
+const JUDGE_EVERY: u32 = 2;
 
 /// A running trace.
 pub(super) struct Live<'a> {
