@@ -15,7 +15,7 @@ pub(crate) fn may_be_ours(work: &Work) -> bool {
         return true;
     }
     let valid = forget(&work.valid);
-    match work.head[0] >> 4 {
+    match work.head.0[0] >> 4 {
         4 if valid >= 20 => v4(work),
         6 if valid >= 40 => v6(work),
         _ => true,
@@ -25,15 +25,18 @@ pub(crate) fn may_be_ours(work: &Work) -> bool {
 /// An ICMP error may quote a packet of ours: it is looked at whole.
 #[inline(always)]
 fn v4(work: &Work) -> bool {
-    let word = |at: usize| field!(work.head, at, u32).map_or(0, u64::from);
-    work.head[9] == ip_proto::ICMP || any_dest(4, [word(12), 0], [word(16), 0])
+    let word = |at: usize| field!(work.head.0, at, u32).map_or(0, u64::from);
+    work.head.0[9] == ip_proto::ICMP || any_dest(4, [word(12), 0], [word(16), 0])
 }
 
 /// So is a packet with extension headers, behind which anything may be.
 #[inline(always)]
 fn v6(work: &Work) -> bool {
-    let word = |at: usize| field!(work.head, at, u64).unwrap_or(0);
-    let plain = matches!(work.head[6], ip_proto::TCP | ip_proto::UDP | ip_proto::SCTP);
+    let word = |at: usize| field!(work.head.0, at, u64).unwrap_or(0);
+    let plain = matches!(
+        work.head.0[6],
+        ip_proto::TCP | ip_proto::UDP | ip_proto::SCTP
+    );
     !plain || any_dest(6, [word(8), word(16)], [word(24), word(32)])
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn head<const MOST: usize>(work: &mut Work, from: u64, available: u32
     // SAFETY: `want` is at most the array's size; the helper checks the source address.
     let failed = unsafe {
         generated::bpf_probe_read_kernel(
-            work.head.as_mut_ptr().cast(),
+            work.head.0.as_mut_ptr().cast(),
             want as u32,
             from as *const _,
         )

@@ -64,18 +64,18 @@ fn place(sum: u64) -> *mut u64 {
 #[inline(always)]
 fn headers(work: &Work) -> Option<u64> {
     let valid = forget(&work.valid);
-    let word = |at: usize| field!(work.head, at, u64).unwrap_or(0);
-    let half = |at: usize| field!(work.head, at, u32).map_or(0, u64::from);
-    match work.head[0] {
+    let word = |at: usize| field!(work.head.0, at, u64).unwrap_or(0);
+    let half = |at: usize| field!(work.head.0, at, u32).map_or(0, u64::from);
+    match work.head.0[0] {
         // Without options and no fragment: the ports follow the addresses.
-        0x45 if valid >= 34 && field!(work.head, 6, u16)? & NO_FRAGMENT == 0 => {
-            opens_nothing(work.head[9], work.head[33])?;
-            let ports = half(20) << 8 | u64::from(work.head[9]);
+        0x45 if valid >= 34 && field!(work.head.0, 6, u16)? & NO_FRAGMENT == 0 => {
+            opens_nothing(work.head.0[9], work.head.0[33])?;
+            let ports = half(20) << 8 | u64::from(work.head.0[9]);
             Some(add(add(0, half(12) << 32 | half(16)), ports))
         }
         first if first >> 4 == 6 && valid >= 54 => {
-            opens_nothing(work.head[6], work.head[53])?;
-            let ports = half(40) << 8 | u64::from(work.head[6]);
+            opens_nothing(work.head.0[6], work.head.0[53])?;
+            let ports = half(40) << 8 | u64::from(work.head.0[6]);
             let sum = add(add(0, word(8)), word(16));
             Some(add(add(add(sum, word(24)), word(32)), ports))
         }

@@ -7,7 +7,7 @@ use tracer_common::{
     ABI_VERSION, Config, FlowKey, FlowState, FollowKey, Offsets, PrefixKey, RawEvent, RawProcess,
     SkbNote, counter,
 };
-use tracer_ebpf::parse::{Cursors, HEAD};
+use tracer_ebpf::parse::{Bytes, Cursors};
 
 /// Compared by user space before loading.
 #[unsafe(no_mangle)]
@@ -114,7 +114,7 @@ pub(crate) const NF_CONN: usize = 256;
 #[repr(C)]
 pub(crate) struct Work {
     pub(crate) skb: [u8; SKB],
-    pub(crate) head: [u8; HEAD],
+    pub(crate) head: Bytes,
     pub(crate) nf_conn: [u8; NF_CONN],
     pub(crate) event: RawEvent,
     pub(crate) cursors: Cursors,
