@@ -54,7 +54,7 @@ fn look(work: &mut Work, seen: &Sighting) -> Option<()> {
     policy::judge(work);
     settled::learn(sum);
     if forget(&work.event.reasons) != 0 {
-        tell(work);
+        tell(work, seen.tap);
     }
     None
 }
@@ -94,10 +94,11 @@ fn clear(event: &mut RawEvent) {
 
 /// Fills in what only a told packet needs, and tells it.
 #[inline(always)]
-fn tell(work: &mut Work) {
+fn tell(work: &mut Work, tap: u8) {
     conntrack::read(work);
-    // Only there: tc programs of older kernels may not ask for the running task.
-    if work.event.tap == tap::TRANSMIT && work.event.present & present::LOCAL != 0 {
+    // Only there, and known to the compiler: tc programs of older kernels may not ask for the
+    // running task.
+    if tap == tap::TRANSMIT && work.event.present & present::LOCAL != 0 {
         origin::read(work);
     }
     hash_payload(work);
