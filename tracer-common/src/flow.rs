@@ -58,7 +58,9 @@ pub struct FlowState {
     /// 1 once payload was seen.
     pub data: u8,
     /// Zero.
-    pub pad: [u8; 6],
+    pub pad: [u8; 2],
+    /// The kernel's tick at the last packet.
+    pub tick: u32,
 }
 
 const _: () = assert!(size_of::<FlowState>() == 48);
@@ -109,14 +111,8 @@ pub mod counter {
     pub const TOLD: u32 = 0;
     /// Events that the ring had no room for.
     pub const LOST: u32 = 1;
-    /// Packets that a tap looked at.
-    pub const SEEN: u32 = 2;
-    /// Packets that were ours.
-    pub const MATCHED: u32 = 3;
-    /// Packets that could not be read (kernel memory or a header refused).
-    pub const UNREADABLE: u32 = 4;
     /// Program runs that found their scratch space taken (nested on one CPU) and gave up.
-    pub const NESTED: u32 = 5;
+    pub const NESTED: u32 = 2;
     /// How many counters there are.
-    pub const COUNT: u32 = 6;
+    pub const COUNT: u32 = 3;
 }

@@ -1,7 +1,7 @@
 //! The whole way: events in, judged flows out, and the sums of the run.
 
 use crate::attribute::Consulted;
-use crate::event::{Conntrack, Counter, Event};
+use crate::event::{Conntrack, Event};
 use crate::expect::Expectations;
 use crate::group::Groups;
 use crate::inventory::Inventory;
@@ -134,9 +134,10 @@ impl Trace {
         self.correlator.entry(event, entry);
     }
 
-    /// Takes in counters that were read outside of events, at `now_ns` (CLOCK_MONOTONIC).
-    pub fn count(&mut self, now_ns: u64, counter: &Counter) {
-        self.correlator.count(now_ns, counter);
+    /// Asks the taps what they counted of each flow by `now_ns` (CLOCK_MONOTONIC): it may run
+    /// without anything new to tell.
+    pub fn recount(&mut self, now_ns: u64, read: &mut ReadCounter<'_>) {
+        self.correlator.recount(now_ns, read);
     }
 
     /// Events were lost between two readings of the counter.

@@ -52,14 +52,14 @@ fn read_entry(work: &mut Work, nfct: u64) -> Option<()> {
     tuple(bytes, offset!(ct_reply), &mut entry.reply)?;
     entry.status = field!(bytes, offset!(ct_status), u32)?;
     entry.info = (nfct & 7) as u8;
-    if let Some(mark) = field!(bytes, offset!(ct_mark), u32) {
-        entry.mark = mark;
-        entry.mark_known = 1;
-    }
-    if let Some(zone) = field!(bytes, offset!(ct_zone), u16) {
-        entry.zone = zone;
-        entry.zone_known = 1;
-    }
+    let (mark, zone) = (
+        field!(bytes, offset!(ct_mark), u32),
+        field!(bytes, offset!(ct_zone), u16),
+    );
+    entry.mark = mark.unwrap_or(0);
+    entry.mark_known = u8::from(mark.is_some());
+    entry.zone = zone.unwrap_or(0);
+    entry.zone_known = u8::from(zone.is_some());
     work.event.present |= present::CONNTRACK;
     Some(())
 }

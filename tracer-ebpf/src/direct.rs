@@ -4,13 +4,15 @@
 //!
 //! Kernel: `struct __sk_buff` of linux/bpf.h, which the verifier turns into reads of the buffer.
 
-use crate::memory::{at_most_head, field};
+use crate::buffer::Packet;
+use crate::memory::{at_most, field};
 use crate::state::{HERE, Work, config};
 use aya_ebpf::bindings::__sk_buff;
 use aya_ebpf::helpers::generated::{bpf_skb_load_bytes, bpf_skb_load_bytes_relative};
 use core::arch::asm;
 use core::mem::offset_of;
 use tracer_common::{DirectSkb, config_flags, present, tap};
+use tracer_ebpf::parse::HEAD;
 
 /// `BPF_HDR_START_NET`.
 const NETWORK: u32 = 1;
@@ -42,26 +44,25 @@ pub(crate) fn leaves(at: u8) -> bool {
     at == tap::TRANSMIT || (only() && at == tap::TC_EGRESS)
 }
 
-/// Reads the buffer and its packet into `work`; returns the packet's length from the network header
-/// on.
+/// Reads the buffer and its packet into `work`.
 #[inline(always)]
-pub(crate) fn read(work: &mut Work, skb: *mut __sk_buff) -> Option<u32> {
+pub(crate) fn read(work: &mut Work, skb: *mut __sk_buff) -> Option<Packet> {
     describe(work, skb)?;
     let skip = network(skb)?;
     let len = shown!(skb, len).checked_sub(skip).filter(|len| *len > 0)?;
-    let want = at_least_one(at_most_head(len));
+    let want = at_least_one(at_most::<HEAD>(len));
     // SAFETY: `want` is at most the array's size; the helper checks the packet's bounds.
     let failed = unsafe {
         bpf_skb_load_bytes(
             skb as *const _,
             skip,
-            work.head.as_mut_ptr().cast(),
+            work.head.0.as_mut_ptr().cast(),
             want as u32,
         )
     };
     work.valid = want;
     work.vlan = 0;
-    (failed == 0).then_some(len)
+    (failed == 0).then_some(Packet::read(len))
 }
 
 /// The number, which is not zero, in a form that shows this to the verifier.

@@ -44,10 +44,9 @@ fn destination(tuple: &RawTuple, flags: u32) -> Option<u32> {
         if family == 0 {
             return None;
         }
-        let (addr, mask) = (config!(dests[i].addr), config!(dests[i].mask));
         if family == u32::from(tuple.family)
-            && dst[0] & mask[0] == addr[0]
-            && dst[1] & mask[1] == addr[1]
+            && dst[0] & config!(dests[i].mask[0]) == config!(dests[i].addr[0])
+            && dst[1] & config!(dests[i].mask[1]) == config!(dests[i].addr[1])
         {
             return Some(config!(dests[i].ports));
         }

@@ -1,8 +1,8 @@
 //! Following: a flow that matched once is ours at every later point, whatever its tuple is there.
 
 use crate::state::{LEARNED, SKBS, learned_some};
-use crate::{filter, state::Work};
-use aya_ebpf::helpers::bpf_ktime_get_ns;
+use crate::{clock, filter, state::Work};
+use core::cell::UnsafeCell;
 use tracer_common::{FollowKey, RawEvent, RawTuple, SkbNote, present};
 
 /// A buffer's note is believed this long: addresses are reused within microseconds, but a packet
@@ -21,6 +21,33 @@ pub(crate) fn learned(tuple: &RawTuple, netns: u32) -> bool {
         .is_some()
 }
 
+/// When a buffer of each of so many groups was told last, in ticks. Most buffers were not, and this
+/// is cheaper to ask than [`SKBS`].
+static NOTED: Ticks = Ticks([const { UnsafeCell::new(0) }; GROUPS]);
+const GROUPS: usize = 4096;
+/// At least [`NOTE_NS`], at the most ticks per second that a kernel has.
+const NOTE_TICKS: u32 = 1024;
+
+struct Ticks([UnsafeCell<u32>; GROUPS]);
+
+// SAFETY: aligned words are read and written whole, and of two that are written at the same time
+// either will do.
+unsafe impl Sync for Ticks {}
+
+#[inline(always)]
+fn group(skb: u64) -> *mut u32 {
+    let hash = (skb >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    NOTED.0[(hash >> 52) as usize % GROUPS].get()
+}
+
+/// Whether this buffer could have been told lately; never no to one that was.
+#[inline(always)]
+pub(crate) fn may_be_noted(skb: u64) -> bool {
+    // SAFETY: a static is always readable.
+    let noted = unsafe { group(skb).read_volatile() };
+    clock::ticks().wrapping_sub(noted) <= NOTE_TICKS
+}
+
 /// Whether this very buffer was told before, with the same untouchable parts.
 #[inline(always)]
 pub(crate) fn noted(event: &mut RawEvent) -> bool {
@@ -29,22 +56,13 @@ pub(crate) fn noted(event: &mut RawEvent) -> bool {
     };
     // SAFETY: the map's value stays readable during the program run.
     let note = unsafe { &*note };
-    stamp(event);
+    clock::stamp(event);
     note.proto == event.tuple.proto
         && note.seq == event.print.seq
         && note.payload_len == event.print.payload_len
         && note.ip_id == event.print.ip_id
         && note.tcp_flags == event.print.tcp_flags
         && event.time_ns.wrapping_sub(note.time_ns) < NOTE_NS
-}
-
-/// Gives the event its time, once: most packets are not ours and need none.
-#[inline(always)]
-pub(crate) fn stamp(event: &mut RawEvent) {
-    if event.time_ns == 0 {
-        // SAFETY: the helper takes no arguments.
-        event.time_ns = unsafe { bpf_ktime_get_ns() };
-    }
 }
 
 /// Remembers the buffer of a packet that is told.
@@ -60,6 +78,8 @@ pub(crate) fn note(event: &RawEvent) {
         pad: [0; 2],
     };
     let _ = SKBS.insert(event.skb, note, 0);
+    // SAFETY: the table lies in writable memory; see `Ticks`.
+    unsafe { group(event.skb).write_volatile(clock::ticks()) };
 }
 
 /// Learns the tuples that this flow has in this namespace, where the filter would not know them.

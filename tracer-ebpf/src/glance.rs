@@ -1,10 +1,9 @@
 //! The first look at a packet, without parsing it: most packets of a node are nobody's business,
 //! and this is all they pay.
 
-use crate::conntrack;
-use crate::direct;
 use crate::memory::field;
-use crate::state::{SKBS, Work, config, learned_any, offset};
+use crate::state::{Work, config, learned_any};
+use crate::{buffer, conntrack, follow};
 use tracer_common::{MAX_INLINE_DESTS, config_flags, ip_proto};
 use tracer_ebpf::parse::forget;
 
@@ -16,7 +15,7 @@ pub(crate) fn may_be_ours(work: &Work) -> bool {
         return true;
     }
     let valid = forget(&work.valid);
-    match work.head[0] >> 4 {
+    match work.head.0[0] >> 4 {
         4 if valid >= 20 => v4(work),
         6 if valid >= 40 => v6(work),
         _ => true,
@@ -26,15 +25,18 @@ pub(crate) fn may_be_ours(work: &Work) -> bool {
 /// An ICMP error may quote a packet of ours: it is looked at whole.
 #[inline(always)]
 fn v4(work: &Work) -> bool {
-    let word = |at: usize| field!(work.head, at, u32).map_or(0, u64::from);
-    work.head[9] == ip_proto::ICMP || any_dest(4, [word(12), 0], [word(16), 0])
+    let word = |at: usize| field!(work.head.0, at, u32).map_or(0, u64::from);
+    work.head.0[9] == ip_proto::ICMP || any_dest(4, [word(12), 0], [word(16), 0])
 }
 
 /// So is a packet with extension headers, behind which anything may be.
 #[inline(always)]
 fn v6(work: &Work) -> bool {
-    let word = |at: usize| field!(work.head, at, u64).unwrap_or(0);
-    let plain = matches!(work.head[6], ip_proto::TCP | ip_proto::UDP | ip_proto::SCTP);
+    let word = |at: usize| field!(work.head.0, at, u64).unwrap_or(0);
+    let plain = matches!(
+        work.head.0[6],
+        ip_proto::TCP | ip_proto::UDP | ip_proto::SCTP
+    );
     !plain || any_dest(6, [word(8), word(16)], [word(24), word(32)])
 }
 
@@ -47,8 +49,10 @@ fn any_dest(family: u32, src: [u64; 2], dst: [u64; 2]) -> bool {
         if of == 0 {
             return false;
         }
-        let (addr, mask) = (config!(dests[i].addr), config!(dests[i].mask));
-        let inside = |a: [u64; 2]| a[0] & mask[0] == addr[0] && a[1] & mask[1] == addr[1];
+        let inside = |a: [u64; 2]| {
+            a[0] & config!(dests[i].mask[0]) == config!(dests[i].addr[0])
+                && a[1] & config!(dests[i].mask[1]) == config!(dests[i].addr[1])
+        };
         if of == family && (inside(src) || inside(dst)) {
             return true;
         }
@@ -60,10 +64,8 @@ fn any_dest(family: u32, src: [u64; 2], dst: [u64; 2]) -> bool {
 /// Whether it could be part of a flow that was ours before: see `observe::follow_packet`, which
 /// decides.
 #[inline(always)]
-pub(crate) fn may_be_followed(work: &Work, tap: u8, skb: u64) -> bool {
-    if learned_any() || SKBS.get_ptr(skb).is_some() {
-        return true;
-    }
-    let made_here = direct::leaves(tap) && field!(work.skb, offset!(skb_iif), u32) == Some(0);
-    made_here && conntrack::is_translated(field!(work.skb, offset!(skb_nfct), u64).unwrap_or(0))
+pub(crate) fn may_be_followed(work: &Work) -> bool {
+    learned_any()
+        || follow::may_be_noted(work.at)
+        || buffer::made_here(work) && conntrack::is_translated(buffer::nfct(work))
 }

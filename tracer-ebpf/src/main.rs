@@ -15,6 +15,10 @@
 fn main() {}
 
 #[cfg(target_arch = "bpf")]
+mod buffer;
+#[cfg(target_arch = "bpf")]
+mod clock;
+#[cfg(target_arch = "bpf")]
 mod conntrack;
 #[cfg(target_arch = "bpf")]
 mod direct;
@@ -34,6 +38,8 @@ mod observe;
 mod origin;
 #[cfg(target_arch = "bpf")]
 mod policy;
+#[cfg(target_arch = "bpf")]
+mod settled;
 #[cfg(target_arch = "bpf")]
 mod state;
 #[cfg(target_arch = "bpf")]

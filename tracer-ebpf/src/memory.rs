@@ -6,15 +6,17 @@ use core::arch::asm;
 use tracer_common::{ABSENT, SKB_WINDOW, config_flags};
 use tracer_ebpf::parse::HEAD;
 
-/// A field inside bytes that were read before. `None` where this kernel has no such field.
+/// A field inside bytes that were read before. `None` where this kernel has no such field. The bytes
+/// and the field in them are aligned, as fields are in C: a load that may be unaligned is made of
+/// bytes and shifts.
 macro_rules! field {
     ($bytes:expr, $offset:expr, $ty:ty) => {{
         let offset = $offset as usize;
         if offset > $bytes.len() - size_of::<$ty>() {
             None // ABSENT, or beyond what was read
         } else {
-            // SAFETY: inside the array, by the check above.
-            Some(unsafe { $bytes.as_ptr().add(offset).cast::<$ty>().read_unaligned() })
+            // SAFETY: inside the array, by the check above, and aligned: see above.
+            Some(unsafe { $bytes.as_ptr().add(offset).cast::<$ty>().read() })
         }
     }};
 }
@@ -52,32 +54,33 @@ pub(crate) fn nf_conn(work: &mut Work, ct: u64) -> Option<()> {
     unsafe { bpf_probe_read_kernel_buf(ct as *const u8, &mut work.nf_conn[..NF_CONN]) }.ok()
 }
 
-/// Reads up to [`HEAD`] bytes of packet data at `from`; returns how many.
+/// Reads up to `MOST` bytes of packet data at `from`; returns how many.
 #[inline(always)]
-pub(crate) fn head(work: &mut Work, from: u64, available: u32) -> Option<usize> {
+pub(crate) fn head<const MOST: usize>(work: &mut Work, from: u64, available: u32) -> Option<u64> {
+    const { assert!(MOST <= HEAD) };
     if available == 0 {
         return None;
     }
-    let want = at_most_head(available);
+    let want = at_most::<MOST>(available);
     // SAFETY: `want` is at most the array's size; the helper checks the source address.
     let failed = unsafe {
         generated::bpf_probe_read_kernel(
-            work.head.as_mut_ptr().cast(),
+            work.head.0.as_mut_ptr().cast(),
             want as u32,
             from as *const _,
         )
     };
-    (failed == 0).then_some(want as usize)
+    (failed == 0).then_some(want)
 }
 
-/// The smaller of `n` and [`HEAD`]. In two instructions of ours, because the compiler's own ways to
+/// The smaller of `n` and `MOST`. In two instructions of ours, because the compiler's own ways to
 /// say it leave the verifier without an upper bound.
 #[inline(always)]
-pub(crate) fn at_most_head(n: u32) -> u64 {
+pub(crate) fn at_most<const MOST: usize>(n: u32) -> u64 {
     let mut n = u64::from(n);
     // SAFETY: changes only the register it names.
     unsafe {
-        asm!("if {n} <= {max} goto +1", "{n} = {max}", n = inout(reg) n, max = const HEAD, options(pure, nomem));
+        asm!("if {n} <= {max} goto +1", "{n} = {max}", n = inout(reg) n, max = const MOST, options(pure, nomem));
     }
     n
 }

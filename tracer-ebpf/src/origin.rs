@@ -22,10 +22,9 @@ pub(crate) fn current() -> RawProcess {
 /// Fills in `work.event.process` for a packet made on this host.
 #[inline(never)]
 pub(crate) fn read(work: &mut Work) {
-    let sk = work.sk;
-    if sk == 0 {
+    let Some(sk) = memory::at::<u64>(work.at, offset!(skb_sk)).filter(|sk| *sk != 0) else {
         return;
-    }
+    };
     if let Some(process) = CONNECTORS.get_ptr(sk) {
         // SAFETY: the map's value stays readable during the program run.
         work.event.process = unsafe { *process };

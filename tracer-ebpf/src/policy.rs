@@ -1,5 +1,6 @@
 //! What is told: the first packet, every transition, and a sign of life. The rest is counted.
 
+use crate::clock;
 use crate::direct;
 use crate::state::{FLOWS, Work, config};
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
@@ -33,6 +34,7 @@ pub(crate) fn judge(work: &mut Work) {
 /// The first packet with this tuple at this tap.
 #[inline(always)]
 fn first(event: &mut RawEvent, key: &FlowKey, nfct: u64) -> u16 {
+    clock::stamp(event);
     event.packets = u64::from(event.print.wire_packets);
     event.bytes = u64::from(event.l3_len);
     let state = FlowState {
@@ -44,7 +46,8 @@ fn first(event: &mut RawEvent, key: &FlowKey, nfct: u64) -> u16 {
         mark: event.mark,
         flags: event.print.tcp_flags & TRANSITIONS,
         data: u8::from(event.print.payload_len != 0),
-        pad: [0; 6],
+        pad: [0; 2],
+        tick: clock::ticks(),
     };
     let _ = FLOWS.insert(key, state, 0);
     reason::FIRST | transition_reasons(event) | data_reason(event)
@@ -59,6 +62,7 @@ fn next(event: &mut RawEvent, state: &mut FlowState, nfct: u64) -> u16 {
     event.bytes = state.bytes;
     let why = changes(event, state, nfct);
     if why != 0 {
+        clock::stamp(event);
         state.told_ns = event.time_ns;
     }
     why
@@ -66,7 +70,7 @@ fn next(event: &mut RawEvent, state: &mut FlowState, nfct: u64) -> u16 {
 
 /// Compares with the packet before and remembers this one.
 #[inline(always)]
-fn changes(event: &RawEvent, state: &mut FlowState, nfct: u64) -> u16 {
+fn changes(event: &mut RawEvent, state: &mut FlowState, nfct: u64) -> u16 {
     let mut why = 0;
     if state.nfct != nfct {
         state.nfct = nfct;
@@ -78,9 +82,7 @@ fn changes(event: &RawEvent, state: &mut FlowState, nfct: u64) -> u16 {
     }
     if is_wire(event.tap) {
         why |= progress(event, state);
-        if event.time_ns.wrapping_sub(state.told_ns) > config!(keepalive_ns) {
-            why |= reason::KEEPALIVE;
-        }
+        why |= sign_of_life(event, state);
     }
     if event.present & present::QUOTED != 0 {
         why |= reason::QUOTES;
@@ -89,6 +91,21 @@ fn changes(event: &RawEvent, state: &mut FlowState, nfct: u64) -> u16 {
         why |= reason::EACH;
     }
     why
+}
+
+/// Whether nothing was told for long; looked at once a tick.
+#[inline(always)]
+fn sign_of_life(event: &mut RawEvent, state: &mut FlowState) -> u16 {
+    let tick = clock::ticks();
+    if state.tick == tick {
+        return 0;
+    }
+    state.tick = tick;
+    clock::stamp(event);
+    if event.time_ns.wrapping_sub(state.told_ns) > config!(keepalive_ns) {
+        return reason::KEEPALIVE;
+    }
+    0
 }
 
 /// A tc tap tells only what the tracepoint beside it cannot: it leaves the flow's progress to it,

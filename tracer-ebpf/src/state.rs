@@ -7,7 +7,7 @@ use tracer_common::{
     ABI_VERSION, Config, FlowKey, FlowState, FollowKey, Offsets, PrefixKey, RawEvent, RawProcess,
     SkbNote, counter,
 };
-use tracer_ebpf::parse::{Cursors, HEAD};
+use tracer_ebpf::parse::{Bytes, Cursors};
 
 /// Compared by user space before loading.
 #[unsafe(no_mangle)]
@@ -26,11 +26,11 @@ macro_rules! offset {
         unsafe { core::ptr::read_volatile(&raw const $crate::state::all_offsets().$field) }
     };
 }
-/// Reads one field of [`CONFIG`], likewise.
+/// Reads one field of [`CONFIG`], likewise: a word at a time, since more goes by the stack.
 macro_rules! config {
-    ($field:ident $([$index:expr])? $(.$part:ident)?) => {
+    ($field:ident $([$index:expr])? $(.$part:ident $([$word:expr])?)?) => {
         // SAFETY: a static is always readable.
-        unsafe { core::ptr::read_volatile(&raw const $crate::state::whole_config().$field$([$index])?$(.$part)?) }
+        unsafe { core::ptr::read_volatile(&raw const $crate::state::whole_config().$field$([$index])?$(.$part$([$word])?)?) }
     };
 }
 pub(crate) use {config, offset};
@@ -78,7 +78,7 @@ pub(crate) fn learned_some() {
 
 /// Events for user space.
 #[map]
-pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
+pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(2 << 20, 0);
 /// [`counter`]s.
 #[map]
 pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(counter::COUNT, 0);
@@ -119,19 +119,20 @@ pub(crate) const NF_CONN: usize = 256;
 #[repr(C)]
 pub(crate) struct Work {
     pub(crate) skb: [u8; SKB],
-    pub(crate) head: [u8; HEAD],
+    pub(crate) head: Bytes,
     pub(crate) nf_conn: [u8; NF_CONN],
     pub(crate) event: RawEvent,
     pub(crate) cursors: Cursors,
+    /// Address of the `struct sk_buff`.
+    pub(crate) at: u64,
     /// `skb->_nfct`, if this kernel has it.
     pub(crate) nfct: u64,
-    /// `skb->sk`.
-    pub(crate) sk: u64,
     /// How many bytes of `head` were read.
     pub(crate) valid: u64,
-    /// A VLAN tag that stood in the frame; see `observe::tag`.
+    /// A VLAN tag that stood in the frame; see `buffer::tag`.
     pub(crate) vlan: u32,
-    pub(crate) pad: u32,
+    /// One of [`tracer_common::tap`].
+    pub(crate) tap: u32,
     pub(crate) busy: u64,
 }
 

@@ -145,9 +145,8 @@ pub fn name_rules(rewrites: &mut [Rewrite], rulings: &[Ruling<'_, '_>]) {
         .iter_mut()
         .filter(|r| r.direction == RewriteDirection::Request);
     for rewrite in requests {
-        let here = |r: &&Ruling<'_, '_>| {
-            rewrite.netns == Some(r.passage.netns.0) && is_around(rewrite, r)
-        };
+        let here =
+            |r: &&Ruling<'_, '_>| rewrite.netns == Some(r.passage.netns.0) && is_around(rewrite, r);
         let Some(ruling) = rulings.iter().find(here) else {
             continue;
         };

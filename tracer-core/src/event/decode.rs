@@ -90,7 +90,7 @@ fn packet(raw: &RawEvent) -> Result<Event, DecodeError> {
     })
 }
 
-pub(super) fn decode_tap(value: u8) -> Result<Tap, DecodeError> {
+fn decode_tap(value: u8) -> Result<Tap, DecodeError> {
     match value {
         tap::RECEIVE => Ok(Tap::Receive),
         tap::TRANSMIT => Ok(Tap::Transmit),

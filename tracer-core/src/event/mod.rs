@@ -69,6 +69,12 @@ impl Tap {
             Self::Transmit | Self::TcEgress => Dir::Egress,
         }
     }
+
+    /// Whether it counts every packet: our tc programs pass over those that are like one before.
+    #[must_use]
+    pub fn counts_all(self) -> bool {
+        matches!(self, Self::Receive | Self::Transmit)
+    }
 }
 
 /// What made the kernel half take a packet for one of ours.
@@ -204,7 +210,7 @@ pub struct Event {
     pub bytes: u64,
 }
 
-/// What a tap's counters say of one tuple, read outside of events.
+/// Whose counters a tap is asked for: one tuple's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
     /// The tuple.
@@ -215,10 +221,6 @@ pub struct Counter {
     pub ifindex: u32,
     /// Where on the device.
     pub tap: Tap,
-    /// Wire packets so far.
-    pub packets: u64,
-    /// Bytes of those, from the network header.
-    pub bytes: u64,
 }
 
 impl Counter {
@@ -236,19 +238,6 @@ impl Counter {
                 Tap::TcEgress => tracer_common::tap::TC_EGRESS,
             },
             pad: [0; 7],
-        })
-    }
-
-    /// Reads a key of the flow table with its counters; `None` where it is not filled in.
-    #[must_use]
-    pub fn from_raw(key: &tracer_common::FlowKey, packets: u64, bytes: u64) -> Option<Self> {
-        Some(Self {
-            tuple: Tuple::from_raw(&key.tuple)?,
-            netns: NetnsId(key.netns),
-            ifindex: key.ifindex,
-            tap: decode::decode_tap(key.tap).ok()?,
-            packets,
-            bytes,
         })
     }
 }

@@ -10,8 +10,8 @@ use super::recent::Recent;
 use super::resolve::Found;
 use super::slab::{FlowRef, Slab};
 use super::tracked::{News, Tracked};
-use super::{Closed, Direction, Settings, Stats};
-use crate::event::{Conntrack, Counter, Event, NetnsId};
+use super::{Closed, Direction, ReadCounter, Settings, Stats};
+use crate::event::{Conntrack, Event, NetnsId};
 use crate::inventory::Inventory;
 use crate::packet::Tuple;
 use crate::report::End;
@@ -122,23 +122,12 @@ impl Correlator {
         told
     }
 
-    /// Takes in counters that were read outside of events. A flow whose counters grew is not quiet.
-    pub fn count(&mut self, now_ns: u64, counter: &Counter) {
-        let place = Place {
-            netns: counter.netns,
-            ifindex: counter.ifindex,
-            dir: counter.tap.dir(),
-        };
-        let Lookup::One(at, dir) = self.bindings.find(counter.netns, 0, counter.tuple) else {
-            return;
-        };
-        let Some(flow) = self.flows.get_mut(at) else {
-            return;
-        };
-        let journey = flow.journey.as_deref_mut();
-        let hop = journey.and_then(|j| j.way_mut(dir).at_mut(place));
-        if hop.is_some_and(|hop| hop.count(counter.packets, counter.bytes)) {
-            flow.last_ns = flow.last_ns.max(now_ns);
+    /// Reads the counters of the flows that were not told yet. One whose counters grew is not quiet.
+    pub fn recount(&mut self, now_ns: u64, read: &mut ReadCounter<'_>) {
+        for flow in self.flows.iter_mut() {
+            if flow.journey.as_deref_mut().is_some_and(|j| j.recount(read)) {
+                flow.last_ns = flow.last_ns.max(now_ns);
+            }
         }
     }
 

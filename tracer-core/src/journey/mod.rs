@@ -18,6 +18,7 @@ mod bindings;
 mod correlator;
 mod counter;
 mod exchange;
+mod hop;
 mod merge;
 mod notes;
 mod order;
@@ -32,7 +33,8 @@ mod tracked;
 
 pub use correlator::Correlator;
 pub use exchange::Exchange;
-pub use path::{Hop, Way};
+pub use hop::Hop;
+pub use path::Way;
 pub use place::Place;
 
 use crate::event::{Conntrack, Counter, NetnsId, Process};
@@ -174,34 +176,30 @@ pub struct Closed {
     pub at_ns: u64,
 }
 
-/// Reads what a tap counted of one tuple by now (the counts in the question are zero): wire packets
-/// and bytes.
+/// Reads what a tap counted of one tuple by now: wire packets and bytes.
 pub type ReadCounter<'a> = dyn FnMut(&Counter) -> Option<(u64, u64)> + 'a;
 
-impl Closed {
-    /// Asks the taps that saw each direction first for their last word: what passed after the last
-    /// event, such as the acknowledgement that ends a connection, was only counted.
-    pub fn recount(&mut self, read: &mut ReadCounter<'_>) {
+impl Journey {
+    /// Asks the taps that saw each direction first for what they counted by now; gives whether any
+    /// counted more than before.
+    fn recount(&mut self, read: &mut ReadCounter<'_>) -> bool {
+        let mut grew = false;
         for dir in [Direction::Request, Direction::Reply] {
-            let Some(hop) = self.journey.way(dir).hops().first() else {
-                continue;
-            };
-            let Some(tuple) = hop.tuple() else { continue };
-            let place = hop.place;
-            let question = Counter {
-                tuple,
-                netns: place.netns,
-                ifindex: place.ifindex,
-                tap: hop.wire_tap(),
-                packets: 0,
-                bytes: 0,
-            };
-            if let Some((packets, bytes)) = read(&question)
-                && let Some(hop) = self.journey.way_mut(dir).at_mut(place)
+            if let Some(hop) = self.way_mut(dir).first_mut()
+                && let Some((packets, bytes)) = hop.question().and_then(|q| read(&q))
             {
-                hop.count(packets, bytes);
+                grew |= hop.count(packets, bytes);
             }
         }
+        grew
+    }
+}
+
+impl Closed {
+    /// Asks the taps for their last word: what passed after the last event, such as the
+    /// acknowledgement that ends a connection, was only counted.
+    pub fn recount(&mut self, read: &mut ReadCounter<'_>) {
+        self.journey.recount(read);
     }
 }
 

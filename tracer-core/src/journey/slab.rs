@@ -60,6 +60,10 @@ impl<T> Slab<T> {
         slot.value.as_mut().filter(|_| slot.serial == at.serial)
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
+    }
+
     pub(super) fn remove(&mut self, at: FlowRef) -> Option<T> {
         let slot = self.slots.get_mut(at.index as usize)?;
         if slot.serial != at.serial {

@@ -50,6 +50,7 @@ impl Correlator {
             return;
         };
         journey.exchange = flow.exchange;
+        flow.keys.shrink_to_fit(); // all that is kept of it for long
         let end = match flow.exchange.closed_ns {
             Some(_) => End::Closed,
             None => end.unwrap_or(End::Timeout),

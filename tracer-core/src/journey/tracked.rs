@@ -2,7 +2,7 @@
 //! from looking like a new flow.
 
 use super::bindings::Key;
-use super::path::Sighted;
+use super::hop::Sighted;
 use super::place::Place;
 use super::{Direction, Exchange, IcmpAnswer, Journey, Settings, Way};
 use crate::event::{Conntrack, Event, Fragment, NetnsId};

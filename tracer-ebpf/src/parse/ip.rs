@@ -57,8 +57,8 @@ fn v4(head: &Head<'_>, cursor: &mut Cursor, tuple: &mut RawTuple) -> Option<()> 
         return None;
     }
     tuple.family = family::V4;
-    head.copy::<4>(at + 12, &mut tuple.src)?;
-    head.copy::<4>(at + 16, &mut tuple.dst)?;
+    head.address::<1>(at + 12, &mut tuple.src)?;
+    head.address::<1>(at + 16, &mut tuple.dst)?;
     let frag = head.be16(at + 6)?;
     let id = head.be16(at + 4)?;
     cursor.len = sane_len(u32::from(head.be16(at + 2)?), cursor.len);
@@ -87,8 +87,8 @@ const DESTINATION_OPTIONS: u8 = 60;
 fn v6(head: &Head<'_>, cursor: &mut Cursor, tuple: &mut RawTuple) -> Option<()> {
     let at = cursor.at();
     tuple.family = family::V6;
-    head.copy::<16>(at + 8, &mut tuple.src)?;
-    head.copy::<16>(at + 24, &mut tuple.dst)?;
+    head.address::<4>(at + 8, &mut tuple.src)?;
+    head.address::<4>(at + 24, &mut tuple.dst)?;
     let payload = u32::from(head.be16(at + 4)?);
     let said = if payload == 0 { 0 } else { payload + 40 };
     cursor.len = sane_len(said, cursor.len);
@@ -127,8 +127,8 @@ fn is_extension(proto: u8) -> bool {
 #[inline(always)]
 fn extension(head: &Head<'_>, cursor: &mut Cursor) -> Option<()> {
     let at = cursor.at();
-    let [next, units] = head.array(at)?;
-    let units = units as usize;
+    let next = head.u8(at)?;
+    let units = head.u8(at + 1)? as usize;
     let size = match cursor.proto() {
         FRAGMENT => {
             let frag = head.be16(at + 2)?;

@@ -6,48 +6,55 @@
 mod ip;
 mod transport;
 
-use tracer_common::{RawEvent, present};
+use tracer_common::{RawEvent, RawTuple, present};
 
 /// How many bytes from the network header on are read.
 pub const HEAD: usize = 256;
 
+/// Room for headers. Aligned, because all headers are multiples of four bytes: so what they hold is
+/// aligned as well, and read in words. (A load that may be unaligned is made of bytes and shifts.)
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes(pub [u8; HEAD]);
+
 /// The first bytes of a packet, from its network header on.
 pub struct Head<'a> {
     /// The bytes.
-    pub bytes: &'a [u8; HEAD],
+    pub bytes: &'a Bytes,
     /// How many of them were read from this packet; the rest is left over from others.
     pub valid: usize,
 }
 
+/// What is read at once.
+trait Word: Copy {}
+impl Word for u8 {}
+impl Word for u16 {}
+impl Word for u32 {}
+
 impl Head<'_> {
-    /// Where `N` bytes at `at` begin, if all of them were read. What is checked must be the very
-    /// number that is used: the compiler, left alone, checks one and uses another that it knows to
-    /// be related, which a verifier cannot know.
+    /// Reads a value that begins at `at`, if all of it was read from the packet and it is aligned.
+    /// What is checked must be the very number that is used: the compiler, left alone, checks one
+    /// and uses another that it knows to be related, which a verifier cannot know.
     #[inline(always)]
-    fn place<const N: usize>(&self, at: usize) -> Option<usize> {
+    fn value<T: Word>(&self, at: usize) -> Option<T> {
+        debug_assert!(at.is_multiple_of(align_of::<T>()), "headers are aligned");
         let at = core::hint::black_box(at);
-        (at <= HEAD - N && at + N <= self.valid).then_some(at)
-    }
-
-    #[inline(always)]
-    fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        let at = self.place::<N>(at)?;
-        let mut out = [0; N];
-        let mut i = 0;
-        while i < N {
-            out[i] = *self.bytes.get(at + i)?;
-            i += 1;
+        if at > HEAD - size_of::<T>() || at + size_of::<T>() > self.valid {
+            return None;
         }
-        Some(out)
+        // SAFETY: inside the bytes, by the check above, and aligned: every header begins at a
+        // multiple of four, and its fields are where C would put them. Any bytes are such a number.
+        Some(unsafe { self.bytes.0.as_ptr().add(at).cast::<T>().read() })
     }
 
-    /// Copies `N` bytes to where they belong, without a copy on the stack.
+    /// Copies an address of so many words to where it belongs.
     #[inline(always)]
-    fn copy<const N: usize>(&self, at: usize, to: &mut [u8; 16]) -> Option<()> {
-        let at = self.place::<N>(at)?;
+    fn address<const WORDS: usize>(&self, at: usize, to: &mut [u8; 16]) -> Option<()> {
         let mut i = 0;
-        while i < N {
-            to[i] = *self.bytes.get(at + i)?;
+        while i < WORDS {
+            let word: u32 = self.value(at + 4 * i)?;
+            let [a, b, c, d] = word.to_ne_bytes();
+            [to[4 * i], to[4 * i + 1], to[4 * i + 2], to[4 * i + 3]] = [a, b, c, d];
             i += 1;
         }
         Some(())
@@ -55,17 +62,23 @@ impl Head<'_> {
 
     #[inline(always)]
     fn u8(&self, at: usize) -> Option<u8> {
-        self.array::<1>(at).map(|[byte]| byte)
+        self.value(at)
+    }
+
+    /// A port, as it stands in the header.
+    #[inline(always)]
+    fn port(&self, at: usize) -> Option<[u8; 2]> {
+        self.value::<u16>(at).map(u16::to_ne_bytes)
     }
 
     #[inline(always)]
     fn be16(&self, at: usize) -> Option<u16> {
-        self.array(at).map(u16::from_be_bytes)
+        self.value(at).map(u16::from_be)
     }
 
     #[inline(always)]
     fn be32(&self, at: usize) -> Option<u32> {
-        self.array(at).map(u32::from_be_bytes)
+        self.value(at).map(u32::from_be)
     }
 }
 
@@ -136,7 +149,7 @@ pub fn forget<T: Copy>(value: &T) -> T {
 /// Fills in `tuple`, `quoted`, `print`, `l3_len` and the matching `present` bits of `event`.
 ///
 /// `len` is the packet's length from the network header on, as the buffer says (not the header).
-/// Leaves the outer cursor at the payload. `None` when this is no IP packet or its headers do not
+/// All but `quoted` must be zero before. Leaves the outer cursor at the payload. `None` when this is no IP packet or its headers do not
 /// fit into what could be read.
 #[inline(always)]
 pub fn parse(head: &Head<'_>, len: u32, event: &mut RawEvent, cursors: &mut Cursors) -> Option<()> {
@@ -152,6 +165,7 @@ pub fn parse(head: &Head<'_>, len: u32, event: &mut RawEvent, cursors: &mut Curs
     if !cursor.is_later_fragment() {
         transport::header(head, cursor, event)?;
         if transport::is_error(forget(&event.tuple.proto), forget(&event.print.icmp_type)) {
+            event.quoted = RawTuple::default();
             cursors.inner = Cursor {
                 at: cursor.at() as u32,
                 len: u32::MAX,
@@ -178,10 +192,12 @@ pub fn payload_hash(head: &Head<'_>, payload: usize, payload_len: u32) -> Option
         if payload_len < 8 * (groups + 1) {
             break;
         }
-        let Some(bytes) = head.array::<8>(payload + 8 * groups as usize) else {
+        let at = payload + 8 * groups as usize;
+        let (Some(low), Some(high)) = (head.value::<u32>(at), head.value::<u32>(at + 4)) else {
             break;
         };
-        hash = (hash ^ u64::from_le_bytes(bytes)).wrapping_mul(PRIME);
+        let word = u64::from(u32::from_le(high)) << 32 | u64::from(u32::from_le(low));
+        hash = (hash ^ word).wrapping_mul(PRIME);
         hash ^= hash >> 29;
         groups += 1;
     }

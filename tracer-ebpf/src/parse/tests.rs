@@ -12,9 +12,9 @@ fn run(packet: &[u8]) -> (Option<usize>, RawEvent) {
 }
 
 fn run_len(packet: &[u8], len: u32) -> (Option<usize>, RawEvent) {
-    let mut bytes = [0xa5; HEAD];
+    let mut bytes = Bytes([0xa5; HEAD]);
     let valid = packet.len().min(HEAD);
-    bytes[..valid].copy_from_slice(&packet[..valid]);
+    bytes.0[..valid].copy_from_slice(&packet[..valid]);
     let mut event = RawEvent::default();
     let mut cursors = Cursors::default();
     let head = Head {
@@ -192,8 +192,8 @@ fn the_payload_hash_needs_all_the_bytes_it_is_made_of() {
         0,
         &[&[0u8, 1, 0, 2, 0, 0, 0, 0][..], &[3; 40]].concat(),
     );
-    let mut bytes = [0; HEAD];
-    bytes[..packet.len()].copy_from_slice(&packet);
+    let mut bytes = Bytes([0; HEAD]);
+    bytes.0[..packet.len()].copy_from_slice(&packet);
     let whole = payload_hash(
         &Head {
             bytes: &bytes,

@@ -29,8 +29,8 @@ pub(super) fn header(head: &Head<'_>, cursor: &mut Cursor, event: &mut RawEvent)
 
 #[inline(always)]
 fn ports(head: &Head<'_>, at: usize, tuple: &mut RawTuple) -> Option<()> {
-    tuple.sport = head.array(at)?;
-    tuple.dport = head.array(at + 2)?;
+    tuple.sport = head.port(at)?;
+    tuple.dport = head.port(at + 2)?;
     Some(())
 }
 
@@ -78,7 +78,7 @@ fn icmp(head: &Head<'_>, cursor: &mut Cursor, event: &mut RawEvent) -> Option<()
     event.print.icmp_type = kind;
     event.print.icmp_code = head.u8(at + 1)?;
     if has_identifier(proto, kind) {
-        event.tuple.sport = head.array(at + 4)?;
+        event.tuple.sport = head.port(at + 4)?;
         event.print.seq = u32::from(head.be16(at + 6)?);
     }
     cursor.step(8);
@@ -98,7 +98,7 @@ pub(super) fn quoted(head: &Head<'_>, cursor: &mut Cursor, tuple: &mut RawTuple)
         ip_proto::TCP | ip_proto::UDP | ip_proto::SCTP | UDP_LITE | DCCP => ports(head, at, tuple),
         proto @ (ip_proto::ICMP | ip_proto::ICMPV6) => {
             if has_identifier(proto, head.u8(at)?) {
-                tuple.sport = head.array(at + 4)?;
+                tuple.sport = head.port(at + 4)?;
             }
             Some(())
         }

@@ -5,7 +5,7 @@
 //! (`__sk_buff` is a view on it), so its address is the packet's identity. The verdict is always
 //! "next" (`TC_ACT_UNSPEC`, which tcx calls `TCX_NEXT`).
 
-use crate::observe::observe;
+use crate::observe::{Sighting, observe};
 use aya_ebpf::{EbpfContext, macros::classifier, programs::TcContext};
 use tracer_common::tap;
 
@@ -13,12 +13,23 @@ const NEXT: i32 = -1;
 
 #[classifier]
 fn srctrace_ingress(ctx: TcContext) -> i32 {
-    observe(tap::TC_INGRESS, ctx.as_ptr() as u64, 0);
+    look(tap::TC_INGRESS, &ctx);
     NEXT
 }
 
 #[classifier]
 fn srctrace_egress(ctx: TcContext) -> i32 {
-    observe(tap::TC_EGRESS, ctx.as_ptr() as u64, 0);
+    look(tap::TC_EGRESS, &ctx);
     NEXT
+}
+
+#[inline(always)]
+fn look(tap: u8, ctx: &TcContext) {
+    observe(&Sighting {
+        tap,
+        skb: ctx.as_ptr() as u64,
+        dev: 0,
+        // SAFETY: the kernel's context of a running program.
+        ifindex: unsafe { (*ctx.skb.skb).ifindex },
+    });
 }

@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 static OBJECT: &[u8] = include_bytes_aligned!(env!("SRCTRACE_EBPF_OBJECT"));
 
 /// Size of the event ring, bytes: the kernel maps it twice, so it costs twice this in memory.
-pub const RING_BYTES: u32 = 4 << 20;
+pub const RING_BYTES: u32 = 2 << 20;
 
 /// How much the kernel half may remember.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,6 @@ pub struct Counters {
     pub told: u64,
     /// Events that the ring had no room for.
     pub lost: u64,
-    /// Packets that were ours.
-    pub matched: u64,
     /// Program runs that gave up because they nested.
     pub nested: u64,
 }
@@ -40,7 +38,6 @@ impl Programs {
         Ok(Counters {
             told: sum(counter::TOLD)?,
             lost: sum(counter::LOST)?,
-            matched: sum(counter::MATCHED)?,
             nested: sum(counter::NESTED)?,
         })
     }

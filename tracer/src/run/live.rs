@@ -1,6 +1,5 @@
 //! The loop of a live trace: ring and counters in, flows out.
 
-use super::bugs;
 use super::clock;
 use super::entries::Entries;
 use super::failure::Failure;
@@ -14,15 +13,14 @@ use super::tell::Teller;
 use crate::cli::TraceOptions;
 use crate::kernel::{Programs, Ring};
 use crate::system::netns::Netns;
-use crate::system::{Changed, Survey, Watch, host};
+use crate::system::{Changed, Survey, Watch};
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
-use tracer_core::event::{Counter, Event, NetnsId, decode};
+use tracer_core::event::{Event, NetnsId, decode};
 use tracer_core::expect::ExitStatus;
 use tracer_core::inventory::Inventory;
-use tracer_core::report::{Events, Flow, SCHEMA, Summary};
 use tracer_core::trace::Trace;
 
 /// The ring is looked at this often: its writers do not wake us, unless it is a quarter full.
@@ -30,32 +28,28 @@ const POLL: Duration = Duration::from_millis(20);
 /// Records taken at once, before anything else gets its turn.
 const BATCH: usize = 65_536;
 /// Every so many polls flows are judged and the kernel's counters read.
-const JUDGE_EVERY: u32 = 5;
-/// Counters of flows are read anew at that many judgements, while there are few flows.
-const COUNT_EVERY: u32 = 10;
-/// With more flows than this their counters are read only at the end.
-const FEW_FLOWS: usize = 2000;
+const JUDGE_EVERY: u32 = 2;
 
 /// A running trace.
 pub(super) struct Live<'a> {
-    node: &'a Netns,
-    survey: Survey,
-    watch: Watch,
-    programs: Programs,
-    ring: Ring,
-    trace: Trace,
-    taps: Taps,
+    pub(super) node: &'a Netns,
+    pub(super) survey: Survey,
+    pub(super) watch: Watch,
+    pub(super) programs: Programs,
+    pub(super) ring: Ring,
+    pub(super) trace: Trace,
+    pub(super) taps: Taps,
     entries: Option<Entries>,
-    rules: RuleReader,
-    teller: Teller,
-    silence: Silence<'a>,
-    started: String,
-    start: Instant,
-    received: u64,
-    lost: u64,
-    last_counted_ns: u64,
-    strangers: BTreeSet<NetnsId>,
-    cgroups: BTreeSet<u64>,
+    pub(super) rules: RuleReader,
+    pub(super) teller: Teller,
+    pub(super) silence: Silence<'a>,
+    pub(super) started: String,
+    pub(super) start: Instant,
+    pub(super) received: u64,
+    pub(super) lost: u64,
+    pub(super) last_counted_ns: u64,
+    pub(super) strangers: BTreeSet<NetnsId>,
+    pub(super) cgroups: BTreeSet<u64>,
 }
 
 /// Why the loop ended.
@@ -180,7 +174,7 @@ impl<'a> Live<'a> {
     }
 
     /// Takes what is in the ring.
-    fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         loop {
             let (mut full, mut taken) = (false, 0);
             let Self {
@@ -235,116 +229,6 @@ impl<'a> Live<'a> {
             }
         }
     }
-
-    fn judge(&mut self, round: u32) -> Result<(), Failure> {
-        let now = clock::monotonic_ns();
-        self.count_lost(now)?;
-        if !self.strangers.is_empty() {
-            let strangers = std::mem::take(&mut self.strangers);
-            let delta = self.survey.learn(&strangers);
-            self.taps.changed(&delta);
-        }
-        self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
-        if round.is_multiple_of(COUNT_EVERY) && self.trace.stats().followed <= FEW_FLOWS {
-            self.count_flows(now)?;
-        }
-        if self.rules.is_waiting(self.trace.rulebook()) {
-            return Ok(());
-        }
-        let flows = self.advance(now);
-        self.tell(&flows)?;
-        Ok(())
-    }
-
-    fn advance(&mut self, now_ns: u64) -> Vec<Flow> {
-        self.rules.collect(self.trace.rulebook());
-        let Self {
-            trace,
-            programs,
-            survey,
-            ..
-        } = self;
-        trace.advance_with(now_ns, survey.inventory(), &mut |tap| {
-            last_count(programs, tap)
-        })
-    }
-
-    fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
-        for flow in flows {
-            bugs::rehearse();
-            self.teller.flow(flow)?;
-        }
-        Ok(())
-    }
-
-    fn count_lost(&mut self, now_ns: u64) -> Result<(), Failure> {
-        let counters = self.programs.counters()?;
-        let lost = counters.lost + counters.nested;
-        self.trace
-            .lost(self.last_counted_ns, now_ns, lost - self.lost);
-        self.lost = lost;
-        self.last_counted_ns = now_ns;
-        Ok(())
-    }
-
-    fn count_flows(&mut self, now_ns: u64) -> Result<(), Failure> {
-        let trace = &mut self.trace;
-        self.programs.flow_counters(|key, state| {
-            if let Some(counter) = Counter::from_raw(&key, state.packets, state.bytes) {
-                trace.count(now_ns, &counter);
-            }
-        })?;
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<ExitStatus, Failure> {
-        self.drain();
-        let now = clock::monotonic_ns();
-        self.count_lost(now)?;
-        self.survey.learn(&std::mem::take(&mut self.strangers));
-        self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
-        self.rules.wait(self.trace.rulebook());
-        let Self {
-            trace,
-            programs,
-            survey,
-            ..
-        } = self;
-        let flows = trace.finish_with(now, survey.inventory(), &mut |tap| {
-            last_count(programs, tap)
-        });
-        self.tell(&flows)?;
-        let summary = self.summary();
-        self.teller.end(&summary, self.trace.groups())?;
-        Ok(ExitStatus::of_trace(
-            summary.flows.reported,
-            self.trace.expectations(),
-        ))
-    }
-
-    fn summary(&self) -> Summary {
-        Summary {
-            schema: SCHEMA,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            kernel: host::kernel_release(),
-            host: self.teller.host().to_owned(),
-            started: self.started.clone(),
-            duration_s: (self.start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
-            observed_by: self.taps.observed_by(self.programs.attached()),
-            flows: self.trace.flows(),
-            events: Events {
-                received: self.received,
-                lost: self.lost,
-            },
-            groups: self.trace.groups().summary(),
-            expect: self.trace.expectations().lines(),
-        }
-    }
-}
-
-/// What a tap counted by now.
-fn last_count(programs: &mut Programs, tap: &Counter) -> Option<(u64, u64)> {
-    programs.flow_counter(&tap.to_raw()?)
 }
 
 /// Remembers namespaces and cgroups that an event names and the inventory does not know.

@@ -34,6 +34,7 @@ pub(super) fn trace(options: &TraceOptions) -> Result<ExitStatus, Failure> {
         return Err(Failure::CannotTrace(line));
     }
     host::lift_memlock();
+    host::one_heap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

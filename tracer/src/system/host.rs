@@ -208,6 +208,16 @@ pub fn take_precedence() -> bool {
     rustix::process::setpriority_process(None, NICE).is_ok()
 }
 
+/// Has all threads allocate from one heap: what the short-lived ones of the start leave free is used
+/// by the trace, and not kept beside it. To be called before there are threads.
+pub fn one_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes no pointers; any thread may call it at any time.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
 /// Gives memory that loading needed and nobody uses any more back to the kernel; the allocator
 /// would keep it.
 pub fn return_memory() {

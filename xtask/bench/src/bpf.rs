@@ -9,6 +9,8 @@ use anyhow::{Context as _, Result};
 
 use crate::process;
 
+const PROG_LOAD: libc::c_long = 5;
+const RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const PROG_GET_FD_BY_ID: libc::c_long = 13;
 const OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const ENABLE_STATS: libc::c_long = 32;
@@ -29,6 +31,40 @@ pub(crate) struct Account {
     /// Times it ran.
     pub(crate) runs: u64,
 }
+
+/// A program that does nothing at a raw tracepoint: what any program costs there. It goes when this is dropped.
+pub(crate) struct Empty {
+    _program: OwnedFd,
+    _link: OwnedFd,
+}
+
+impl Empty {
+    /// Loads and attaches it.
+    pub(crate) fn at(tracepoint: &std::ffi::CStr) -> Result<Self> {
+        // r0 = 0; exit
+        let code: [[u8; 8]; 2] = [[0xb7, 0, 0, 0, 0, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]];
+        let mut attr = [0u8; 72];
+        attr[..4].copy_from_slice(&RAW_TRACEPOINT.to_ne_bytes());
+        attr[4..8].copy_from_slice(&2u32.to_ne_bytes());
+        attr[8..16].copy_from_slice(&(code.as_ptr() as u64).to_ne_bytes());
+        attr[16..24].copy_from_slice(&(c"GPL".as_ptr() as u64).to_ne_bytes());
+        attr[48..48 + EMPTY.len()].copy_from_slice(EMPTY.as_bytes());
+        let program = descriptor(PROG_LOAD, &attr).context("load an empty eBPF program")?;
+        let mut attr = [0u8; 16];
+        attr[..8].copy_from_slice(&(tracepoint.as_ptr() as u64).to_ne_bytes());
+        attr[8..12].copy_from_slice(&program.as_raw_fd().to_ne_bytes());
+        let link = descriptor(RAW_TRACEPOINT_OPEN, &attr).context("attach an empty program")?;
+        Ok(Self {
+            _program: program,
+            _link: link,
+        })
+    }
+}
+
+/// `BPF_PROG_TYPE_RAW_TRACEPOINT`.
+const RAW_TRACEPOINT: u32 = 17;
+/// The name of [`Empty`] in the accounts.
+const EMPTY: &str = "empty";
 
 /// Turns run-time accounts on (as `kernel.bpf_stats_enabled` does) until the descriptor is closed.
 pub(crate) fn enable_accounts() -> Result<OwnedFd> {

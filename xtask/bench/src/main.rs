@@ -4,6 +4,7 @@
 mod bpf;
 mod connections;
 mod core;
+mod goals;
 mod iperf;
 mod lab;
 mod load;

@@ -6,7 +6,7 @@ use srctrace_tests::lab::Lab;
 use srctrace_tests::trace::Srctrace;
 
 use crate::Effort;
-use crate::bpf::{self, Account};
+use crate::bpf::{self, Account, Empty};
 use crate::iperf::{self, Traffic};
 use crate::lab::{self, NOBODY, PEER};
 
@@ -14,8 +14,8 @@ use crate::lab::{self, NOBODY, PEER};
 #[derive(Debug, Serialize)]
 pub(crate) struct Cost {
     pub(crate) traffic: &'static str,
-    /// Whether `--dest` is where the traffic goes.
-    pub(crate) matching: bool,
+    /// Whether `--dest` is where the traffic goes; or that empty programs ran in place of srctrace's.
+    pub(crate) matching: &'static str,
     pub(crate) programs: Vec<ProgramCost>,
     /// Nanoseconds of all programs together for each packet that the node forwards.
     pub(crate) ns_per_packet: f64,
@@ -46,8 +46,9 @@ pub(crate) fn measure(effort: Effort) -> Result<Vec<Cost>> {
         let (packets, _) = sending(&lab, traffic, effort)?;
         let rate = packets / f64::from(effort.account_seconds);
         for matching in [true, false] {
-            costs.push(cost(&lab, traffic, matching, rate, effort)?);
+            costs.push(traced(&lab, traffic, matching, rate, effort)?);
         }
+        costs.push(floor(&lab, traffic, rate, effort)?);
     }
     Ok(costs)
 }
@@ -59,7 +60,8 @@ fn sending(lab: &Lab, traffic: Traffic, effort: Effort) -> Result<(f64, f64)> {
     Ok((as_f64(lab::forwarded(lab)? - before), rate))
 }
 
-fn cost(
+/// With srctrace.
+fn traced(
     lab: &Lab,
     traffic: Traffic,
     matching: bool,
@@ -70,12 +72,33 @@ fn cost(
     let trace = Srctrace::new(lab, &["--dest", dest])
         .whole_machine()
         .start()?;
-    let accounts = bpf::enable_accounts()?;
-    let before = bpf::accounts(trace.pid())?;
-    let (packets, _) = sending(lab, traffic, effort)?;
-    let after = bpf::accounts(trace.pid())?;
-    drop(accounts);
+    let name = if matching { "yes" } else { "no" };
+    let cost = cost(lab, traffic, (name, trace.pid()), untraced, effort)?;
     trace.stop()?;
+    Ok(cost)
+}
+
+/// With programs that do nothing, at the two tracepoints: less than this is not to be had.
+fn floor(lab: &Lab, traffic: Traffic, untraced: f64, effort: Effort) -> Result<Cost> {
+    let _receive = Empty::at(c"netif_receive_skb")?;
+    let _transmit = Empty::at(c"net_dev_start_xmit")?;
+    let us = i32::try_from(std::process::id())?;
+    cost(lab, traffic, ("empty programs", us), untraced, effort)
+}
+
+/// What the programs of a process cost while traffic flows.
+fn cost(
+    lab: &Lab,
+    traffic: Traffic,
+    (matching, pid): (&'static str, i32),
+    untraced: f64,
+    effort: Effort,
+) -> Result<Cost> {
+    let accounts = bpf::enable_accounts()?;
+    let before = bpf::accounts(pid)?;
+    let (packets, _) = sending(lab, traffic, effort)?;
+    let after = bpf::accounts(pid)?;
+    drop(accounts);
     let programs: Vec<ProgramCost> = after
         .iter()
         .filter_map(|after| since(&before, after, packets))

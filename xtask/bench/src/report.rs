@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::connections::Counts;
 use crate::core::Run;
+use crate::goals;
 use crate::pods::Start;
 use crate::programs::Cost;
 use crate::throughput::Comparison;
@@ -60,6 +61,7 @@ impl Performance {
         if self.quick {
             text.push_str("\n**A `--quick` run: too short to mean much.**\n");
         }
+        goals::write(&mut text, self);
         self.programs
             .iter()
             .for_each(|part| programs(&mut text, part));
@@ -86,12 +88,13 @@ fn programs(text: &mut String, costs: &[Cost]) {
     text.push_str(
         "\n## Nanoseconds per packet\n\nBy the kernel's accounts (`kernel.bpf_stats_enabled`), per packet that the node \
          forwards from pod to peer or back. In this lab a packet also crosses the pod's and the peer's interfaces, and the \
-         tracepoints run there too. A buffer of many segments counts as one packet.\n\n\
+         tracepoints run there too. A buffer of many segments counts as one packet. \"empty programs\": two that do \
+         nothing, at the same tracepoints; less is not to be had, and most of it is the accounting itself.\n\n\
          | traffic | `--dest` matches | program | runs per packet | ns per run | ns per packet |\n\
          |---|---|---|---:|---:|---:|\n",
     );
     for cost in costs {
-        let matches = if cost.matching { "yes" } else { "no" };
+        let matches = cost.matching;
         for program in &cost.programs {
             line!(
                 text,

@@ -36,6 +36,16 @@ impl Beside {
     }
 }
 
+impl Beside {
+    fn goal(self) -> Option<f64> {
+        match self {
+            Self::TraceElsewhere => Some(0.99),
+            Self::Trace => Some(0.97),
+            Self::Tcpdump => None,
+        }
+    }
+}
+
 /// The comparison.
 #[derive(Debug, Serialize)]
 pub(crate) struct Comparison {
@@ -48,6 +58,9 @@ pub(crate) struct Comparison {
 /// How much is left with something beside, as a part of the untraced transfers before and after.
 #[derive(Debug, Serialize)]
 pub(crate) struct Ratio {
+    /// How much is to be left, where there is a goal.
+    #[serde(skip)]
+    pub(crate) goal: Option<f64>,
     pub(crate) beside: &'static str,
     pub(crate) ratio: Median,
 }
@@ -75,6 +88,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Comparison> {
     }
     let ratios = Beside::ALL.iter().zip(&ratios).map(|(beside, ratios)| {
         Ok(Ratio {
+            goal: beside.goal(),
             beside: beside.name(),
             ratio: Median::of(ratios).context("no rounds")?,
         })

@@ -17,9 +17,9 @@ pub(super) fn kept(ruling: &Ruling<'_, '_>) -> Option<Finding> {
         return Some(untracked(at));
     }
     match end.exempted_by() {
-        Some(exemption) => Some(exempt(exemption)),
-        None if given.doubts.is_empty() && end.source.is_none() => Some(nothing_matches(ruling)),
-        None => None,
+        Some(exemption) if !exemption.asks_only_a_mark() => Some(exempt(exemption)),
+        _ if given.doubts.is_empty() && end.source.is_none() => Some(nothing_matches(ruling)),
+        _ => None,
     }
 }
 

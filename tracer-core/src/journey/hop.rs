@@ -1,0 +1,238 @@
+//! A place at which a flow's first packet was sighted.
+
+use super::counter::Counter;
+use super::place::Place;
+use super::print;
+use crate::event::{self, Conntrack, Dir, Event, Fingerprint, Tap, Tcp};
+use crate::packet::Tuple;
+
+/// A sighting of the first packet. Both taps of a device's side are one hop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// Where.
+    pub place: Place,
+    /// When, CLOCK_MONOTONIC nanoseconds.
+    pub time_ns: u64,
+    /// TTL or hop limit here.
+    pub ttl: u8,
+    /// The packet's mark.
+    pub mark: Option<u32>,
+    /// The conntrack entry it carried.
+    pub conntrack: Option<Conntrack>,
+    /// Whether `conntrack: None` is known to mean that there was none.
+    pub conntrack_known: bool,
+    /// Whether the packet was made on this host.
+    pub local: bool,
+    /// The packet's tuple at the tap it meets first and at the one it meets second.
+    taps: [Option<Tuple>; 2],
+    pub(super) print: Fingerprint,
+    counted: Counter,
+    /// Whether the tracepoint counted: it counts every packet, a tc tap only those it looks at.
+    counted_all: bool,
+    /// Whether the tap's counters hold more than this flow's packets.
+    shared: bool,
+    /// Later fragments have a tuple, and so counters, of their own.
+    fragments: Counter,
+    /// Another packet's sighting, in a gap of the first packet's way.
+    pub(super) filled: bool,
+}
+
+/// Which of a side's two taps a packet meets first: at ingress the tracepoint, at egress ours.
+fn rank(tap: Tap) -> usize {
+    match tap {
+        Tap::Receive | Tap::TcEgress => 0,
+        Tap::TcIngress | Tap::Transmit => 1,
+    }
+}
+
+/// What a tap had counted of a flow at its first event there. Where the counters hold more than the
+/// flow's packets, they count from here.
+fn first_count(event: &Event, shared: bool) -> Counter {
+    let opens = event.print.tcp.is_some_and(|t| t.has(Tcp::SYN));
+    let mut counted = Counter::default();
+    if shared || (opens && !event.reasons.is_retransmission()) {
+        counted = Counter::from(event);
+    }
+    counted.raise(event.packets, event.bytes);
+    counted
+}
+
+impl Hop {
+    pub(super) fn new(event: &Event, place: Place, reused: bool, filled: bool) -> Self {
+        let shared = reused || event.tuple == event.tuple.reversed();
+        let mut hop = Self {
+            place,
+            time_ns: event.time_ns,
+            ttl: event.print.ttl,
+            mark: event.mark,
+            conntrack: event.conntrack,
+            conntrack_known: event.conntrack_known,
+            // Before a received packet's device is noted, every packet looks local.
+            local: event.local && place.dir == Dir::Egress,
+            taps: [None; 2],
+            print: event.print,
+            counted: first_count(event, shared),
+            counted_all: event.tap.counts_all(),
+            shared,
+            fragments: Counter::default(),
+            filled,
+        };
+        hop.taps[rank(event.tap)] = Some(event.tuple);
+        hop
+    }
+
+    /// The tuples at this side's taps, in the order in which the packet met them. Two that differ
+    /// are the doing of a traffic-control program on the device.
+    pub fn tuples(&self) -> impl DoubleEndedIterator<Item = Tuple> + '_ {
+        self.taps.iter().flatten().copied()
+    }
+
+    /// The packet as it was on the device's wire, where that tap saw it.
+    #[must_use]
+    pub fn tuple(&self) -> Option<Tuple> {
+        match self.place.dir {
+            Dir::Ingress => self.tuples().next(),
+            Dir::Egress => self.tuples().next_back(),
+        }
+    }
+
+    /// The tap that saw that.
+    #[must_use]
+    pub fn wire_tap(&self) -> Tap {
+        let [first, second] = self.taps;
+        match self.place.dir {
+            Dir::Ingress if first.is_some() => Tap::Receive,
+            Dir::Ingress => Tap::TcIngress,
+            Dir::Egress if second.is_some() => Tap::Transmit,
+            Dir::Egress => Tap::TcEgress,
+        }
+    }
+
+    /// Wire packets of the flow here.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        self.counted.packets() + self.fragments.packets()
+    }
+
+    /// Bytes (from the network header) of the flow here.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.counted.bytes() + self.fragments.bytes()
+    }
+
+    /// Whether this is another packet's sighting: its time says nothing about the first packet.
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
+        self.filled
+    }
+
+    /// Whether an event shows the packet that this hop was made of.
+    pub(super) fn is_print_of(&self, event: &Event) -> bool {
+        print::same(&self.print, &event.print)
+    }
+
+    /// What to ask its tap on the wire for: how many packets of this tuple passed.
+    pub(super) fn question(&self) -> Option<event::Counter> {
+        let place = self.place;
+        Some(event::Counter {
+            tuple: self.tuple()?,
+            netns: place.netns,
+            ifindex: place.ifindex,
+            tap: self.wire_tap(),
+        })
+    }
+
+    /// Raises the counters; gives whether they grew.
+    pub(super) fn count(&mut self, packets: u64, bytes: u64) -> bool {
+        self.counted.raise(packets, bytes)
+    }
+
+    /// Counts a later fragment, by the counters of its own tuple.
+    pub(super) fn count_fragment(&mut self, event: &Event) {
+        if self.fragments == Counter::default() {
+            self.fragments = Counter::from(event);
+        }
+        self.fragments.raise(event.packets, event.bytes);
+    }
+
+    /// Takes in the counters of an event: those of a tc tap only as long as there are no others.
+    fn count_event(&mut self, event: &Event) {
+        match (self.counted_all, event.tap.counts_all()) {
+            (false, true) => {
+                self.counted_all = true;
+                self.counted = first_count(event, self.shared);
+            }
+            (true, false) => {}
+            _ => {
+                self.count(event.packets, event.bytes);
+            }
+        }
+    }
+
+    /// Takes in what another part of the flow knows of this place.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.local |= other.local;
+        self.conntrack = self.conntrack.or(other.conntrack);
+        match (self.counted_all, other.counted_all) {
+            (true, false) => {}
+            (false, true) => {
+                self.counted_all = true;
+                self.counted = other.counted;
+            }
+            _ => self.counted.merge(&other.counted),
+        }
+        self.fragments.merge(&other.fragments);
+        for (own, new) in self.taps.iter_mut().zip(other.taps) {
+            *own = own.or(new);
+        }
+    }
+
+    /// Whether an event shows the hop's packet once more and not a retransmission.
+    fn is_copy(&self, event: &Event) -> bool {
+        event.time_ns <= self.time_ns.saturating_add(COPY_NS)
+            && !event.reasons.is_retransmission()
+            && self.is_print_of(event)
+    }
+
+    pub(super) fn again(&mut self, event: &Event) -> Sighted {
+        // Only the tracepoint can tell.
+        self.local |= event.local && self.place.dir == Dir::Egress;
+        let copy = self.is_copy(event);
+        let same = self.is_print_of(event);
+        self.count_event(event);
+        let tap = &mut self.taps[rank(event.tap)];
+        let sighted = match tap {
+            None => Sighted::OtherTap,
+            Some(tuple) if *tuple == event.tuple => Sighted::Again,
+            Some(_) if copy => Sighted::Fork,
+            Some(_) => Sighted::Changed,
+        };
+        if sighted == Sighted::OtherTap && same {
+            *tap = Some(event.tuple);
+        }
+        if self.conntrack.is_none() && same {
+            self.conntrack = event.conntrack;
+        }
+        sighted
+    }
+}
+
+/// What a sighting was to its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sighted {
+    /// A place that was not met before.
+    NewPlace,
+    /// A known place's other tap.
+    OtherTap,
+    /// A known place and tuple.
+    Again,
+    /// A known place with another tuple, later on.
+    Changed,
+    /// A known place with another tuple at once: the packet was forked.
+    Fork,
+    /// A new place that a later packet met: no hop of the first packet's.
+    Elsewhere,
+}
+
+/// Copies of a packet follow it at once; what looks the same later was sent again.
+const COPY_NS: u64 = 100_000_000;

@@ -1,0 +1,181 @@
+//! What is read of a packet's buffer: the headers, and what `struct sk_buff` says beside them.
+
+use crate::direct;
+use crate::memory::{self, field};
+use crate::state::{Work, offset};
+use tracer_common::{ABSENT, present, tap};
+use tracer_ebpf::parse::{HEAD, forget};
+
+const ETH_P_IP: u16 = 0x0800;
+const ETH_P_IPV6: u16 = 0x86dd;
+const ETH_P_8021Q: u16 = 0x8100;
+const ETH_P_8021AD: u16 = 0x88a8;
+const VLAN_HEADER: u64 = 4;
+const VLAN_ID: u16 = 0x0fff;
+/// In [`Work::vlan`]: there is a tag.
+const TAGGED: u32 = 1 << 16;
+/// More tags than this are not followed.
+const MAX_TAGS: u32 = 2;
+/// How many bytes are read of every packet: addresses, and all headers of most.
+const GLANCE: usize = 64;
+
+/// A packet in its buffer, from the network header on.
+#[derive(Clone, Copy)]
+pub(crate) struct Packet {
+    from: u64,
+    /// Bytes that lie in one piece.
+    linear: u32,
+    /// All its bytes.
+    pub(crate) len: u32,
+}
+
+impl Packet {
+    /// One whose headers were all read.
+    #[inline(always)]
+    pub(crate) fn read(len: u32) -> Self {
+        Self {
+            from: 0,
+            linear: 0,
+            len,
+        }
+    }
+}
+
+/// Finds the network header and reads the first bytes from there on.
+#[inline(always)]
+pub(crate) fn glance(work: &mut Work) -> Option<Packet> {
+    let data = field!(work.skb, offset!(skb_data), u64)?;
+    let len = field!(work.skb, offset!(skb_len), u32)?;
+    let paged = field!(work.skb, offset!(skb_data_len), u32)?;
+    let linear = len.wrapping_sub(paged);
+    work.vlan = 0;
+    // At receive the network header is not set yet, and the data begins with it.
+    let skip = if forget(&work.tap) == u32::from(tap::RECEIVE) {
+        tags_before(work, data)?
+    } else {
+        network(work, data)?
+    };
+    if skip >= u64::from(linear) {
+        return None;
+    }
+    let packet = Packet {
+        from: data + skip,
+        linear: linear - skip as u32,
+        len: len - skip as u32,
+    };
+    work.valid = memory::head::<GLANCE>(work, packet.from, packet.linear)?;
+    Some(packet)
+}
+
+/// Reads the rest of the headers, where there is more than the glance took.
+#[inline(always)]
+pub(crate) fn whole_head(work: &mut Work, packet: Packet) -> Option<()> {
+    if !direct::only() && packet.linear > GLANCE as u32 {
+        work.valid = memory::head::<HEAD>(work, packet.from, packet.linear)?;
+    }
+    Some(())
+}
+
+/// What the buffer says beside the packet.
+#[inline(always)]
+pub(crate) fn note(work: &mut Work) {
+    if let Some(mark) = mark(work) {
+        work.event.mark = mark;
+        work.event.present |= present::MARK;
+    }
+    if made_here(work) {
+        work.event.present |= present::LOCAL;
+    }
+    if offset!(skb_nfct) != ABSENT {
+        work.event.present |= present::CONNTRACK_KNOWN;
+    }
+    work.nfct = nfct(work);
+    tag(work);
+}
+
+/// The packet's mark, if this kernel has it.
+#[inline(always)]
+pub(crate) fn mark(work: &Work) -> Option<u32> {
+    field!(work.skb, offset!(skb_mark), u32)
+}
+
+/// `skb->_nfct`, zero where this kernel does not have it.
+#[inline(always)]
+pub(crate) fn nfct(work: &Work) -> u64 {
+    field!(work.skb, offset!(skb_nfct), u64).unwrap_or(0)
+}
+
+/// Whether the packet came in by no device. Only its way out can tell: before a received packet's
+/// device is noted, every packet looks so.
+#[inline(always)]
+pub(crate) fn made_here(work: &Work) -> bool {
+    direct::leaves(forget(&work.tap) as u8) && field!(work.skb, offset!(skb_iif), u32) == Some(0)
+}
+
+/// The packet's VLAN: a tag that stood in the frame, or one that the device took out of it or will
+/// put into it.
+#[inline(always)]
+fn tag(work: &mut Work) {
+    let mut vlan = forget(&work.vlan);
+    if field!(work.skb, offset!(skb_vlan_proto), u16).unwrap_or(0) != 0
+        && let Some(tci) = field!(work.skb, offset!(skb_vlan_tci), u16)
+    {
+        vlan = TAGGED | u32::from(tci & VLAN_ID);
+    }
+    if vlan & TAGGED != 0 {
+        work.event.vlan = vlan as u16 & VLAN_ID;
+        work.event.present |= present::VLAN;
+    }
+}
+
+/// Bytes of VLAN tags between the data and the network header, at receive.
+#[inline(always)]
+fn tags_before(work: &mut Work, data: u64) -> Option<u64> {
+    let mut proto = u16::from_be(field!(work.skb, offset!(skb_protocol), u16)?);
+    let mut skip = 0;
+    let mut tags = 0;
+    while (proto == ETH_P_8021Q || proto == ETH_P_8021AD) && tags < MAX_TAGS {
+        let tag: [u8; 4] = memory::at(data + skip, 0)?;
+        work.vlan = TAGGED | u32::from(u16::from_be_bytes([tag[0], tag[1]]) & VLAN_ID);
+        proto = u16::from_be_bytes([tag[2], tag[3]]);
+        skip += VLAN_HEADER;
+        tags += 1;
+    }
+    (proto == ETH_P_IP || proto == ETH_P_IPV6).then_some(skip)
+}
+
+/// Bytes between the data (the link header) and the network header, elsewhere.
+#[inline(always)]
+fn network(work: &Work, data: u64) -> Option<u64> {
+    let head = field!(work.skb, offset!(skb_head), u64)?;
+    let offset = field!(work.skb, offset!(skb_network_header), u16)?;
+    let skip = (head + u64::from(offset)).wrapping_sub(data);
+    (skip < 0x1_0000).then_some(skip)
+}
+
+/// Segments that this buffer becomes, or was, on the wire. Receivers that merge (GRO, virtio) may
+/// leave only the segments' size.
+#[inline(always)]
+pub(crate) fn wire_packets(work: &Work) -> u16 {
+    if direct::only() {
+        return direct::wire_packets(work);
+    }
+    let shared = || {
+        let head = field!(work.skb, offset!(skb_head), u64)?;
+        let end = field!(work.skb, offset!(skb_end), u32)?;
+        memory::at::<Shared>(head + u64::from(end), 0)
+    };
+    let Some(shared) = shared() else { return 1 };
+    let size = field!(shared.0, offset!(shinfo_gso_size), u16).unwrap_or(0);
+    if size == 0 {
+        return 1;
+    }
+    match field!(shared.0, offset!(shinfo_gso_segs), u16) {
+        Some(n) if n > 1 => n,
+        _ => (work.event.print.payload_len.div_ceil(u32::from(size)) as u16).max(1),
+    }
+}
+
+/// The beginning of `struct skb_shared_info`, where it keeps its counts.
+#[repr(align(8))]
+struct Shared([u8; 16]);

@@ -1,0 +1,120 @@
+//! A live trace's second half: counters in, flows judged and told, and the sums at its end.
+
+use super::failure::Failure;
+use super::live::Live;
+use super::{bugs, clock};
+use crate::kernel::Programs;
+use crate::system::host;
+use tracer_core::event::Counter;
+use tracer_core::expect::ExitStatus;
+use tracer_core::report::{Events, Flow, SCHEMA, Summary};
+
+/// Counters of flows are read anew at that many judgements, while there are few flows.
+const COUNT_EVERY: u32 = 25;
+/// With more flows than this their counters are read only at the end.
+const FEW_FLOWS: usize = 2000;
+
+impl Live<'_> {
+    pub(super) fn judge(&mut self, round: u32) -> Result<(), Failure> {
+        let now = clock::monotonic_ns();
+        self.count_lost(now)?;
+        if !self.strangers.is_empty() {
+            let strangers = std::mem::take(&mut self.strangers);
+            let delta = self.survey.learn(&strangers);
+            self.taps.changed(&delta);
+        }
+        self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
+        if round.is_multiple_of(COUNT_EVERY) && self.trace.stats().followed <= FEW_FLOWS {
+            let Self {
+                trace, programs, ..
+            } = self;
+            trace.recount(now, &mut |tap| last_count(programs, tap));
+        }
+        if self.rules.is_waiting(self.trace.rulebook()) {
+            return Ok(());
+        }
+        let flows = self.advance(now);
+        self.tell(&flows)?;
+        Ok(())
+    }
+
+    pub(super) fn advance(&mut self, now_ns: u64) -> Vec<Flow> {
+        self.rules.collect(self.trace.rulebook());
+        let Self {
+            trace,
+            programs,
+            survey,
+            ..
+        } = self;
+        trace.advance_with(now_ns, survey.inventory(), &mut |tap| {
+            last_count(programs, tap)
+        })
+    }
+
+    pub(super) fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
+        for flow in flows {
+            bugs::rehearse();
+            self.teller.flow(flow)?;
+        }
+        Ok(())
+    }
+
+    fn count_lost(&mut self, now_ns: u64) -> Result<(), Failure> {
+        let counters = self.programs.counters()?;
+        let lost = counters.lost + counters.nested;
+        self.trace
+            .lost(self.last_counted_ns, now_ns, lost - self.lost);
+        self.lost = lost;
+        self.last_counted_ns = now_ns;
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self) -> Result<ExitStatus, Failure> {
+        self.drain();
+        let now = clock::monotonic_ns();
+        self.count_lost(now)?;
+        self.survey.learn(&std::mem::take(&mut self.strangers));
+        self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
+        self.rules.wait(self.trace.rulebook());
+        let Self {
+            trace,
+            programs,
+            survey,
+            ..
+        } = self;
+        let flows = trace.finish_with(now, survey.inventory(), &mut |tap| {
+            last_count(programs, tap)
+        });
+        self.tell(&flows)?;
+        let summary = self.summary();
+        self.teller.end(&summary, self.trace.groups())?;
+        Ok(ExitStatus::of_trace(
+            summary.flows.reported,
+            self.trace.expectations(),
+        ))
+    }
+
+    fn summary(&self) -> Summary {
+        Summary {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            kernel: host::kernel_release(),
+            host: self.teller.host().to_owned(),
+            started: self.started.clone(),
+            duration_s: (self.start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
+            observed_by: self.taps.observed_by(self.programs.attached()),
+            flows: self.trace.flows(),
+            events: Events {
+                received: self.received,
+                lost: self.lost,
+            },
+            groups: self.trace.groups().summary(),
+            expect: self.trace.expectations().lines(),
+        }
+    }
+}
+
+/// What a tap counted by now.
+fn last_count(programs: &mut Programs, tap: &Counter) -> Option<(u64, u64)> {
+    programs.flow_counter(&tap.to_raw()?)
+}

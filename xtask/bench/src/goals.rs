@@ -1,0 +1,103 @@
+//! What srctrace is meant to cost at most, beside what was measured.
+
+use std::fmt::Write as _;
+
+use crate::report::Performance;
+
+const ARMED_MS: f64 = 500.0;
+const RESIDENT_MB: f64 = 20.0;
+const EVENTS_PER_S: f64 = 1_000_000.0;
+
+/// One goal.
+struct Goal {
+    what: String,
+    wanted: String,
+    measured: String,
+    met: bool,
+}
+
+/// Writes a line for each goal that was measured.
+pub(crate) fn write(text: &mut String, measured: &Performance) {
+    let goals = goals(measured);
+    if goals.is_empty() {
+        return;
+    }
+    text.push_str("\n## Goals\n\n| | goal | measured | |\n|---|---|---|---|\n");
+    for goal in goals {
+        let Goal {
+            what,
+            wanted,
+            measured,
+            met,
+        } = goal;
+        let met = if met { "met" } else { "**missed**" };
+        let _ = writeln!(text, "| {what} | {wanted} | {measured} | {met} |");
+    }
+}
+
+fn goals(measured: &Performance) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    let rows = measured.throughput.iter().flat_map(|part| &part.ratios);
+    for (row, goal) in rows.filter_map(|row| Some((row, row.goal?))) {
+        goals.push(Goal {
+            what: format!("TCP bulk beside {}", row.beside),
+            wanted: format!("at least {:.0} % of untraced", 100.0 * goal),
+            measured: format!("{:.1} %", 100.0 * row.ratio.median),
+            met: row.ratio.median >= goal,
+        });
+    }
+    if let Some(counts) = &measured.connections {
+        let whole = counts.flows_seen == counts.client && counts.server == counts.client;
+        goals.push(Goal {
+            what: format!("{} new connections a second", counts.asked_per_s),
+            wanted: "none lost, as many flows as the server's count".to_owned(),
+            measured: format!(
+                "{} events lost, {} of {} flows",
+                counts.events_lost, counts.flows_seen, counts.server
+            ),
+            met: counts.events_lost == 0 && whole,
+        });
+    }
+    if let Some(start) = &measured.pods {
+        goals.push(at_most(
+            "armed",
+            start.pods,
+            start.armed_ms.median,
+            ARMED_MS,
+            "ms",
+        ));
+        let armed = megabytes(start.resident_kib.median);
+        goals.push(at_most(
+            "resident when armed",
+            start.pods,
+            armed,
+            RESIDENT_MB,
+            "MB",
+        ));
+        let later = megabytes(crate::programs::as_f64(start.resident_with_flows_kib));
+        let what = format!("resident after {} flows", start.flows);
+        goals.push(at_most(&what, start.pods, later, RESIDENT_MB, "MB"));
+    }
+    for run in measured.core.iter().flatten() {
+        goals.push(Goal {
+            what: format!("decode, correlate, judge: {} events", run.events),
+            wanted: "at least 1,000,000 events a second".to_owned(),
+            measured: format!("{:.0}", run.events_per_s),
+            met: run.events_per_s >= EVENTS_PER_S,
+        });
+    }
+    goals
+}
+
+fn at_most(what: &str, pods: u8, measured: f64, most: f64, unit: &str) -> Goal {
+    Goal {
+        what: format!("{what}, {pods} pods"),
+        wanted: format!("at most {most:.0} {unit}"),
+        measured: format!("{measured:.1} {unit}"),
+        met: measured <= most,
+    }
+}
+
+fn megabytes(kib: f64) -> f64 {
+    kib * 1024.0 / 1e6
+}
