@@ -21,6 +21,7 @@ mod words;
 pub use action::{Action, Nat, NatKind, Verdict};
 pub use assemble::{Dumps, assemble};
 pub use condition::{AddrType, AddrTypeOf, Condition, Field, Op, Test, Value};
+pub use hooks::{Called, Callee};
 pub use set::{Element, Set, SetId};
 pub use store::{
     Backend, Base, Chain, ChainKind, Family, Hook, Policy, Rule, RuleId, Ruleset, Step, Table,

@@ -7,6 +7,7 @@
 //! the namespace and ends.
 
 mod child;
+mod hooks;
 mod present;
 mod programs;
 
@@ -90,8 +91,9 @@ impl Reader<'_> {
         if self.dumps.nft_json.is_some() {
             self.dumps.nft_text = self.run("nft", nft, &list[1..], "nftables", &names);
         }
-        if self.dumps.nft_json.is_some() && self.stores.hooks {
-            self.dumps.hooks = self.run("nft", nft, &["list", "hooks"], "nftables", &names);
+        if self.stores.hooks {
+            // Without an answer the order is unknown, as on kernels that do not tell it.
+            self.dumps.hooks = hooks::called().ok();
         }
         for family in [Family::Ip, Family::Ip6] {
             self.iptables_nft(family, tables);
