@@ -226,11 +226,16 @@ fn missing_programs_are_told() {
         told,
         [
             "iptables-legacy ip: nat: the program to read it is not here; install iptables (legacy)",
-            "nft: ip nat: the program to read it is not here; install nftables",
             "iptables-nft ip: ip nat: the program to read it is not here; install iptables (nft)",
-            "ipset: sets that rules look into: the program to read it is not here; install ipset",
+            "nft: ip nat: the program to read it is not here; install nftables",
         ]
     );
+    let no_nft = Programs {
+        nft: None,
+        ..Programs::find()
+    };
+    let saved = read(&node, &roots, stores, &no_nft).unwrap();
+    assert_eq!((saved.tables.len(), saved.unread), (2, vec![]));
     let nft_only = Programs {
         nft: Programs::find().nft,
         ..Programs::default()
