@@ -48,7 +48,7 @@ pub enum Action {
     Nat(Nat),
     /// The packet will not be tracked: NAT is skipped.
     Notrack,
-    /// Conntrack zone for this packet.
+    /// Conntrack zone for this packet (`--zone-orig`: for those of the original direction).
     SetZone(u16),
     /// Writes the field without conntrack (stateless NAT).
     SetField {
@@ -57,7 +57,8 @@ pub enum Action {
         /// Its new value, where the rule names one.
         value: Option<Value>,
     },
-    /// Hands the packet to a local socket without changing it (TPROXY).
+    /// Hands the packet to a local socket without changing it. Not a verdict: x_tables' TPROXY, which also
+    /// accepts, is followed by one.
     Tproxy,
     /// Flows take the fast path from now on: later packets pass no hook (`flow add`).
     Offload,

@@ -31,6 +31,9 @@ pub enum Condition {
         /// Which set.
         set: SetId,
     },
+    /// One of these holds (`--ctstate NEW,DNAT`, `multiport --ports`, a set of sets). Negated: none does,
+    /// also where a part looks at something that the packet lacks.
+    AnyOf(Vec<Test>),
     /// True now and then (`statistic`, `numgen`, `limit`, …): a branch that is not predicted. The
     /// text is the match as printed.
     Chance(String),

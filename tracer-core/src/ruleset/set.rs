@@ -29,7 +29,8 @@ pub struct Set {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
     /// The key, one part for each field; each must hold. A part with more than one value (a list
-    /// inside a concatenation) is written as several elements.
+    /// inside a concatenation) is written as several elements. Without parts: what no other element
+    /// of an nftables set takes (`*`); it is the last one.
     pub key: Vec<Value>,
     /// ipset's `nomatch`: an exception, not a member.
     pub except: bool,
