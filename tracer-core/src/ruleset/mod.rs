@@ -7,8 +7,12 @@
 
 mod action;
 mod condition;
+pub mod ipset;
+pub mod iptables;
+mod owner;
 mod set;
 mod store;
+mod words;
 
 pub use action::{Action, Nat, NatKind, Verdict};
 pub use condition::{AddrType, AddrTypeOf, Condition, Field, Op, Test, Value};
