@@ -9,6 +9,7 @@ mod action;
 mod condition;
 pub mod ipset;
 pub mod iptables;
+pub mod nft;
 mod owner;
 mod set;
 mod store;
