@@ -6,7 +6,9 @@
 //! [`Condition::Unknown`] or [`Action::Unknown`] with its text: it is never guessed.
 
 mod action;
+mod assemble;
 mod condition;
+mod hooks;
 pub mod ipset;
 pub mod iptables;
 pub mod nft;
@@ -16,6 +18,7 @@ mod store;
 mod words;
 
 pub use action::{Action, Nat, NatKind, Verdict};
+pub use assemble::{Dumps, assemble};
 pub use condition::{AddrType, AddrTypeOf, Condition, Field, Op, Test, Value};
 pub use set::{Element, Set, SetId};
 pub use store::{

@@ -141,8 +141,8 @@ pub struct Base {
     pub priority: i32,
     /// When no rule decides.
     pub policy: Policy,
-    /// Order of registration among all base chains of the namespace, where it is known: NAT chains
-    /// of equal priority run newest first (measured, 6.18).
+    /// Order of registration, where it is known; it compares chains of one hook and priority, which run
+    /// newest first (measured for NAT, 6.18). Greater is newer.
     pub registered: Option<u64>,
     /// For netdev chains: the devices.
     pub devices: Vec<String>,
