@@ -83,7 +83,7 @@ const SIGNS: &[(Sign, &str)] = &[
     (Chain("EGRESSGATEWAY-"), "egressgateway"),
     (Table("wg-quick-"), "wg-quick"),
     (Comment("wg-quick(8)"), "wg-quick"),
-    (Chain("NOMAD-"), "Nomad"),
+    (Chain("NOMAD-ADMIN"), "Nomad"),
     (Chain("SWARM"), "Docker"),
 ];
 

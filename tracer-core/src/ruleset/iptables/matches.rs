@@ -46,11 +46,10 @@ fn remembers_only(part: &Part) -> bool {
         && !["--rcheck", "--update", "--remove"].iter().any(asks)
 }
 
-/// Every option by its row in the table; those without one are kept as unknown. A match without any
-/// option still tests something that nobody here knows, unless it only loads a protocol's options.
+/// Every option by its row in the table; those without one are kept as unknown, and so is a match
+/// without any row, as a whole.
 fn options(part: &Part, module: &str, origin: &Origin<'_>) -> Vec<Test> {
-    const BARE: &[&str] = &["", "tcp", "udp", "udplite", "sctp", "dccp", "icmp", "icmp6"];
-    if part.options.is_empty() && !BARE.contains(&module) {
+    if !rows::knows(module) {
         return vec![plain(Condition::Unknown(part.raw()))];
     }
     part.options

@@ -104,6 +104,11 @@ const ROWS: &[Row] = &[
     }),
 ];
 
+/// Whether a match has rows.
+pub(super) fn knows(module: &str) -> bool {
+    ROWS.iter().any(|(modules, ..)| modules.contains(&module))
+}
+
 /// The tests of an option, or `None` where it is not understood.
 pub(super) fn read(module: &str, option: &Opt, origin: &Origin<'_>) -> Option<Vec<Test>> {
     let name = option.name.as_str();

@@ -95,6 +95,14 @@ impl Kind {
         }
     }
 
+    /// What is written or chosen, not compared: one address is the range of itself.
+    pub(super) fn chosen(self, json: &Json) -> Option<Value> {
+        match self.value(json)? {
+            Value::Masked { addr, .. } if json.is_string() => Some(Value::Addrs(addr, addr)),
+            value => Some(value),
+        }
+    }
+
     fn prefix(self, addr: &Json, length: u64) -> Option<Value> {
         let length = u32::try_from(length).ok()?;
         match self {

@@ -288,16 +288,32 @@ fn rules(objects: &[Json], ids: &Ids, listed: &mut Listed) {
 
 fn rule(json: &Json, chain: &str, pool: &mut sets::Pool<'_>) -> Rule {
     let comment = word(json, "comment").map(str::to_owned);
+    let mut steps = Vec::new();
+    for step in expressions(json).flat_map(|stmt| statement::read(stmt, pool)) {
+        if !(is_need(&step) && steps.contains(&step)) {
+            steps.push(step);
+        }
+    }
     Rule {
         index: 0,
         handle: json.get("handle").and_then(Json::as_u64),
         text: json.get("expr").map(Json::to_string).unwrap_or_default(),
         owner: owner::of_nft(&pool.table().name, chain, comment.as_deref()),
         comment,
-        steps: expressions(json)
-            .flat_map(|stmt| statement::read(stmt, pool))
-            .collect(),
+        steps,
     }
+}
+
+/// Tests that headers need: once is enough, no rule changes what they look at.
+fn is_need(step: &Step) -> bool {
+    let Step::Test(Test {
+        condition: Condition::Compare { field, .. },
+        ..
+    }) = step
+    else {
+        return false;
+    };
+    matches!(field, Field::Proto | Field::Version)
 }
 
 /// Takes the rules' text from the listing, chain by chain, where both list the very same rules.

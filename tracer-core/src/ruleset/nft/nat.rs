@@ -40,19 +40,11 @@ pub(super) fn read(name: &str, json: &Json, pool: &mut Pool<'_>) -> Option<Vec<S
         None => {}
         Some(addr) => match addr.get("map") {
             Some(map) => steps.extend(mapped(map, &mut nat, pool)?),
-            None => nat.addrs.push(address(addr)?),
+            None => nat.addrs.push(Kind::Addr.chosen(addr)?),
         },
     }
     steps.push(Step::Do(Action::Nat(nat)));
     Some(steps)
-}
-
-/// Addresses to choose from: one, a range or a prefix.
-fn address(json: &Json) -> Option<Value> {
-    match Kind::Addr.value(json)? {
-        Value::Masked { addr, .. } if json.is_string() => Some(Value::Addrs(addr, addr)),
-        value => Some(value),
-    }
 }
 
 fn ports(json: &Json) -> Option<(u16, u16)> {
@@ -69,7 +61,9 @@ fn mapped(json: &Json, nat: &mut Nat, pool: &mut Pool<'_>) -> Option<Vec<Step>> 
     let inline = data.get("set").and_then(Json::as_array);
     let look = match left(json.get("key")?, pool.family()) {
         Left::Chance => {
-            let values = inline?.iter().map(|pair| address(pair.as_array()?.get(1)?));
+            let values = inline?
+                .iter()
+                .map(|pair| Kind::Addr.chosen(pair.as_array()?.get(1)?));
             nat.addrs = values.collect::<Option<_>>()?;
             return Some(Vec::new());
         }

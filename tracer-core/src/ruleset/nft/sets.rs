@@ -153,7 +153,7 @@ fn element(json: &Json, key: &[Kind], data: Option<&[Kind]>) -> Option<Element> 
         };
         element.action = verdict(right).map(Action::Verdict);
         if element.action.is_none() {
-            element.data = parts(right, kinds)?;
+            element.data = parts(right, kinds, Kind::chosen)?;
         }
         of = left;
     }
@@ -162,13 +162,13 @@ fn element(json: &Json, key: &[Kind], data: Option<&[Kind]>) -> Option<Element> 
         .and_then(|elem| elem.get("val"))
         .unwrap_or(of);
     if of.as_str() != Some("*") {
-        element.key = parts(of, key)?;
+        element.key = parts(of, key, Kind::value)?;
     }
     Some(element)
 }
 
-/// One value for each part.
-pub(super) fn parts(json: &Json, kinds: &[Kind]) -> Option<Vec<Value>> {
+/// One value for each part, read by `how`.
+fn parts(json: &Json, kinds: &[Kind], how: fn(Kind, &Json) -> Option<Value>) -> Option<Vec<Value>> {
     let single = std::slice::from_ref(json);
     let values = json
         .get("concat")
@@ -180,7 +180,7 @@ pub(super) fn parts(json: &Json, kinds: &[Kind]) -> Option<Vec<Value>> {
     values
         .iter()
         .zip(kinds)
-        .map(|(value, kind)| kind.value(value))
+        .map(|(value, kind)| how(*kind, value))
         .collect()
 }
 

@@ -1,7 +1,6 @@
 //! Statements of a rule as steps.
 
 use super::super::{Action, Condition, Field, SetId, Step, Test, Verdict};
-use super::kind::Kind;
 use super::look::{self, Left, left};
 use super::sets::{self, Pool};
 use super::{nat, test};
@@ -197,7 +196,7 @@ fn write(key: &Json, value: &Json, pool: &Pool<'_>) -> Option<Vec<Step>> {
     let action = match field {
         Field::Saddr | Field::Daddr | Field::Sport | Field::Dport => Action::SetField {
             field: field.clone(),
-            value: Kind::value(*kind, value),
+            value: kind.chosen(value),
         },
         Field::Ttl => Action::Pass(format!("{key} set {value}")),
         _ => return None,
