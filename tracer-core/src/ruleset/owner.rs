@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn chain_comment_and_callee_name_the_owner() {
-        let rows: &[(&str, Option<&str>, Option<&str>, Option<&str>)] = &[
+        let rows = [
             ("IP-MASQ", None, None, Some("ip-masq-agent")),
             (
                 "POSTROUTING",
@@ -153,8 +153,8 @@ mod tests {
         ];
         for (chain, comment, callee, owner) in rows {
             assert_eq!(
-                of(chain, *comment, callee.iter().copied()),
-                *owner,
+                of(chain, comment, callee.into_iter()),
+                owner,
                 "{chain} {comment:?}"
             );
         }

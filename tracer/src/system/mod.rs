@@ -15,6 +15,7 @@ pub mod pods;
 pub mod probe;
 mod roots;
 pub mod route;
+pub mod rules;
 mod survey;
 pub mod tc;
 mod watch;

@@ -214,7 +214,7 @@ fn takes(option: &str) -> bool {
     matches!(option, "-s" | "-d" | "-p" | "-i" | "-o")
 }
 
-fn place(parts: &mut Vec<Part>, option: Opt) {
+fn place(parts: &mut [Part], option: Opt) {
     let of_rule = matches!(
         option.name.as_str(),
         "-s" | "-d" | "-p" | "-i" | "-o" | "-f"

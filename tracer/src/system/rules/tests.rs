@@ -1,0 +1,232 @@
+//! Real rules in namespaces of their own.
+
+use super::{Programs, Stores, read};
+use crate::system::Roots;
+use crate::system::netns::Netns;
+use crate::system::testing::TestNetns;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use tracer_core::ruleset::{Backend, Ruleset, SetId, Step, Table};
+
+const FIXTURES: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../tracer-core/tests/fixtures/rules"
+);
+
+fn fixture(name: &str) -> String {
+    std::fs::read_to_string(Path::new(FIXTURES).join(name)).unwrap()
+}
+
+/// Runs a program in a namespace with this on its standard input.
+fn feed(netns: &TestNetns, program: &[&str], input: &str) {
+    let mut child = Command::new("ip")
+        .args(["netns", "exec", &netns.0])
+        .args(program)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        output.status.success(),
+        "{program:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn rules(netns: &TestNetns) -> Ruleset {
+    let roots = Roots::default();
+    let stores = Stores::of_kernel(&roots).unwrap();
+    let netns = Netns::at(&Path::new("/run/netns").join(&netns.0)).unwrap();
+    read(&netns, &roots, stores, &Programs::find()).unwrap()
+}
+
+const SETS: &str = "create keep-src hash:ip,port family inet\ncreate keep-dst hash:net family inet\n\
+    add keep-src 10.77.1.10,tcp:40000\nadd keep-dst 10.0.0.0/8\nadd keep-dst 10.11.0.0/16 nomatch\n";
+
+fn of(rules: &Ruleset, backend: Backend) -> Vec<&Table> {
+    rules
+        .tables
+        .iter()
+        .filter(|table| table.id.backend == backend)
+        .collect()
+}
+
+/// The same rules through both backends are one model; nft adds handles and leaves out what the kernel
+/// does not have.
+#[test]
+fn both_backends_read_the_same_rules_alike() {
+    let netns = TestNetns::new("both");
+    feed(&netns, &["ipset", "restore"], SETS);
+    let dump = fixture("everything.iptables-legacy-save");
+    feed(&netns, &["iptables-legacy-restore"], &dump);
+    feed(&netns, &["iptables-nft-restore"], &dump);
+    let rules = rules(&netns);
+    assert_eq!(rules.unread, []);
+    let nft = of(&rules, Backend::IptablesNft);
+    let mut compared = 0;
+    for legacy in of(&rules, Backend::IptablesLegacy) {
+        let other = nft
+            .iter()
+            .find(|table| table.id.name == legacy.id.name)
+            .unwrap();
+        for chain in &legacy.chains {
+            let Some(same) = other.chain(&chain.name) else {
+                assert!(chain.rules.is_empty(), "{} is missing", chain.name);
+                continue;
+            };
+            assert_eq!(chain.base, same.base, "{}/{}", legacy.id.name, chain.name);
+            assert_eq!(chain.rules.len(), same.rules.len(), "{}", chain.name);
+            for (left, right) in chain.rules.iter().zip(&same.rules) {
+                assert_eq!((&left.text, &left.steps), (&right.text, &right.steps));
+                assert_eq!((&left.comment, left.owner), (&right.comment, right.owner));
+                assert!(
+                    left.handle.is_none() && right.handle.is_some(),
+                    "{}",
+                    left.text
+                );
+                compared += 1;
+            }
+        }
+    }
+    assert_eq!(compared, 52);
+    let keep = &rules.sets[&SetId::Ipset("keep-dst".into())];
+    assert_eq!(
+        keep.elements
+            .iter()
+            .filter(|element| element.except)
+            .count(),
+        1
+    );
+}
+
+/// nftables' own constructs, and what only its text listing tells: dormant tables, rules' texts.
+#[test]
+fn native_tables_are_read_with_their_texts() {
+    let netns = TestNetns::new("native");
+    feed(&netns, &["nft", "-f", "-"], &fixture("native.nft"));
+    let rules = rules(&netns);
+    assert_eq!(rules.unread, []);
+    let names: Vec<_> = rules
+        .tables
+        .iter()
+        .map(|t| (t.id.name.as_str(), t.dormant))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            ("kube-proxy", false),
+            ("lab", false),
+            ("asleep", true),
+            ("ing", false)
+        ]
+    );
+    let all = || {
+        rules
+            .tables
+            .iter()
+            .flat_map(|table| &table.chains)
+            .flat_map(|chain| &chain.rules)
+    };
+    for rule in all() {
+        assert!(!rule.text.starts_with('['), "{}", rule.text);
+        assert!(rule.handle.is_some(), "{}", rule.text);
+        let unknown = rule
+            .steps
+            .iter()
+            .any(|step| format!("{step:?}").contains("Unknown("));
+        assert!(!unknown, "{}: {:?}", rule.text, rule.steps);
+    }
+    assert_eq!(all().count(), 41);
+    assert_eq!(
+        rules.tables[3].chains[0].base.as_ref().unwrap().devices,
+        ["eth0"]
+    );
+    let flows = SetId::Named(rules.tables[1].id.clone(), "flows".into());
+    assert!(rules.sets[&flows].dynamic);
+}
+
+/// Looking must not make tables: not the legacy ones, which reading makes, nor nftables'.
+#[test]
+fn reading_creates_nothing() {
+    let netns = TestNetns::new("empty");
+    let before = tables(&netns);
+    assert_eq!(rules(&netns), Ruleset::default());
+    assert_eq!(tables(&netns), before);
+    feed(
+        &netns,
+        &["iptables-legacy-restore"],
+        "*nat\n-A POSTROUTING -j MASQUERADE\nCOMMIT\n",
+    );
+    let before = tables(&netns);
+    let read = rules(&netns);
+    assert_eq!(read.tables.len(), 1);
+    assert_eq!(tables(&netns), before);
+}
+
+fn tables(netns: &TestNetns) -> String {
+    let script = "cat /proc/net/ip_tables_names /proc/net/ip6_tables_names; nft list tables";
+    let output = Command::new("ip")
+        .args(["netns", "exec", &netns.0, "sh", "-c", script])
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What is there and cannot be read is told, with what would help.
+#[test]
+fn missing_programs_are_told() {
+    let netns = TestNetns::new("bare");
+    let rule = "*nat\n-A POSTROUTING -m comment --comment x -j MASQUERADE\nCOMMIT\n";
+    feed(&netns, &["iptables-legacy-restore"], rule);
+    feed(&netns, &["iptables-nft-restore"], rule);
+    let roots = Roots::default();
+    let stores = Stores::of_kernel(&roots).unwrap();
+    let node = Netns::at(&Path::new("/run/netns").join(&netns.0)).unwrap();
+    let none = read(&node, &roots, stores, &Programs::default()).unwrap();
+    assert_eq!(none.tables, []);
+    let told: Vec<_> = none
+        .unread
+        .iter()
+        .map(|unread| format!("{}: {}", unread.what, unread.why))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "iptables-legacy ip: nat: the program to read it is not here; install iptables (legacy)",
+            "nft: ip nat: the program to read it is not here; install nftables",
+            "iptables-nft ip: ip nat: the program to read it is not here; install iptables (nft)",
+            "ipset: sets that rules look into: the program to read it is not here; install ipset",
+        ]
+    );
+    let nft_only = Programs {
+        nft: Programs::find().nft,
+        ..Programs::default()
+    };
+    let read = read(&node, &roots, stores, &nft_only).unwrap();
+    assert!(
+        read.unread
+            .iter()
+            .any(|unread| unread.why.contains("shows only the names")),
+        "{:?}",
+        read.unread
+    );
+    let rule = &read.tables[0]
+        .chains
+        .iter()
+        .flat_map(|chain| &chain.rules)
+        .next()
+        .unwrap();
+    assert!(
+        matches!(rule.steps.last(), Some(Step::Do(_))),
+        "{:?}",
+        rule.steps
+    );
+}
