@@ -124,12 +124,17 @@ fn adopt(mut table: Table, listed: &mut nft::Listed, unread: &mut Vec<Unread>) {
     };
     let known = &mut listed.tables[at];
     table.dormant = known.dormant;
+    let of_kernel: BTreeMap<_, _> = known
+        .chains
+        .iter()
+        .map(|chain| (chain.name.as_str(), chain))
+        .collect();
     // Built-in chains are printed though the kernel does not have them yet.
     table
         .chains
-        .retain(|chain| known.chain(&chain.name).is_some() || !chain.rules.is_empty());
+        .retain(|chain| of_kernel.contains_key(chain.name.as_str()) || !chain.rules.is_empty());
     for chain in &mut table.chains {
-        let Some(kernel) = known.chain(&chain.name) else {
+        let Some(kernel) = of_kernel.get(chain.name.as_str()) else {
             continue;
         };
         chain.base.clone_from(&kernel.base);

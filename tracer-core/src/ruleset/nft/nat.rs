@@ -36,14 +36,15 @@ pub(super) fn read(name: &str, json: &Json, pool: &mut Pool<'_>) -> Option<Vec<S
     if let Some(port) = json.get("port") {
         nat.ports = Some(ports(port)?);
     }
-    match json.get("addr") {
-        None => {}
-        Some(addr) => match addr.get("map") {
-            Some(map) => steps.extend(mapped(map, &mut nat, pool)?),
-            None => nat.addrs.push(Kind::Addr.chosen(addr)?),
-        },
-    }
-    steps.push(Step::Do(Action::Nat(nat)));
+    let action = match json.get("addr").map(|addr| (addr, addr.get("map"))) {
+        None => Action::Nat(nat),
+        Some((addr, None)) => {
+            nat.addrs.push(Kind::Addr.chosen(addr)?);
+            Action::Nat(nat)
+        }
+        Some((_, Some(map))) => mapped(map, nat, pool, &mut steps)?,
+    };
+    steps.push(Step::Do(action));
     Some(steps)
 }
 
@@ -56,17 +57,11 @@ fn ports(json: &Json) -> Option<(u16, u16)> {
 }
 
 /// `KEY map @NAME` or `KEY map { … }`; where chance chooses, every address may come out.
-fn mapped(json: &Json, nat: &mut Nat, pool: &mut Pool<'_>) -> Option<Vec<Step>> {
+fn mapped(json: &Json, mut nat: Nat, pool: &mut Pool<'_>, steps: &mut Vec<Step>) -> Option<Action> {
     let data = json.get("data")?;
     let inline = data.get("set").and_then(Json::as_array);
     let look = match left(json.get("key")?, pool.family()) {
-        Left::Chance => {
-            let values = inline?
-                .iter()
-                .map(|pair| Kind::Addr.chosen(pair.as_array()?.get(1)?));
-            nat.addrs = values.collect::<Option<_>>()?;
-            return Some(Vec::new());
-        }
+        Left::Chance => return chosen(inline?, nat),
         Left::Fields(look) if look.mask.is_none() => look,
         _ => return None,
     };
@@ -77,7 +72,33 @@ fn mapped(json: &Json, nat: &mut Nat, pool: &mut Pool<'_>) -> Option<Vec<Step>> 
         (None, None) => return None,
     };
     nat.map = Some((fields, map));
-    Some(look.needs.into_iter().map(Step::Test).collect())
+    steps.extend(look.needs.into_iter().map(Step::Test));
+    Some(Action::Nat(nat))
+}
+
+/// One translation that may take any of the addresses, or, where each brings its port, one for each.
+fn chosen(elements: &[Json], nat: Nat) -> Option<Action> {
+    let data = elements.iter().map(|pair| pair.as_array()?.get(1));
+    let data = data.collect::<Option<Vec<_>>>()?;
+    let addrs = data
+        .iter()
+        .map(|json| Kind::Addr.chosen(json))
+        .collect::<Option<Vec<_>>>();
+    if let Some(addrs) = addrs {
+        return Some(Action::Nat(Nat { addrs, ..nat }));
+    }
+    let each = data.iter().map(|json| {
+        let [addr, port] = json.get("concat")?.as_array()?.as_slice() else {
+            return None;
+        };
+        let addrs = vec![Kind::Addr.chosen(addr)?];
+        Some(Action::Nat(Nat {
+            addrs,
+            ports: Some(ports(port)?),
+            ..nat.clone()
+        }))
+    });
+    each.collect::<Option<_>>().map(Action::ChanceOf)
 }
 
 /// Maps for translations give an address, or an address and a port.

@@ -9,14 +9,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tracer_core::ruleset::{Backend, Ruleset, SetId, Step, Table};
 
-const FIXTURES: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../tracer-core/tests/fixtures/rules"
-);
-
-fn fixture(name: &str) -> String {
-    std::fs::read_to_string(Path::new(FIXTURES).join(name)).unwrap()
-}
+/// The program's own fixtures, built in so that the test runs in other kernels' machines too.
+const EVERYTHING: &str =
+    include_str!("../../../../tracer-core/tests/fixtures/rules/everything.iptables-legacy-save");
+const NATIVE: &str = include_str!("../../../../tracer-core/tests/fixtures/rules/native.nft");
+const CONSTRUCTS: &str =
+    include_str!("../../../../tracer-core/tests/fixtures/rules/constructs.nft");
 
 /// Runs a program in a namespace with this on its standard input.
 fn feed(netns: &TestNetns, program: &[&str], input: &str) {
@@ -65,9 +63,8 @@ fn of(rules: &Ruleset, backend: Backend) -> Vec<&Table> {
 fn both_backends_read_the_same_rules_alike() {
     let netns = TestNetns::new("both");
     feed(&netns, &["ipset", "restore"], SETS);
-    let dump = fixture("everything.iptables-legacy-save");
-    feed(&netns, &["iptables-legacy-restore"], &dump);
-    feed(&netns, &["iptables-nft-restore"], &dump);
+    feed(&netns, &["iptables-legacy-restore"], EVERYTHING);
+    feed(&netns, &["iptables-nft-restore"], EVERYTHING);
     let rules = rules(&netns);
     assert_eq!(rules.unread, []);
     let nft = of(&rules, Backend::IptablesNft);
@@ -111,7 +108,7 @@ fn both_backends_read_the_same_rules_alike() {
 #[test]
 fn native_tables_are_read_with_their_texts() {
     let netns = TestNetns::new("native");
-    feed(&netns, &["nft", "-f", "-"], &fixture("native.nft"));
+    feed(&netns, &["nft", "-f", "-"], NATIVE);
     let rules = rules(&netns);
     assert_eq!(rules.unread, []);
     let names: Vec<_> = rules
@@ -229,4 +226,32 @@ fn missing_programs_are_told() {
         "{:?}",
         rule.steps
     );
+}
+
+/// nftables of firewalls and proxies (docker, firewalld, TPROXY, flow offload): what is understood and
+/// what is not.
+#[test]
+fn constructs_are_understood_or_named() {
+    let netns = TestNetns::new("constructs");
+    feed(&netns, &["nft", "-f", "-"], CONSTRUCTS);
+    let rules = rules(&netns);
+    assert_eq!(rules.unread, []);
+    let all = rules
+        .tables
+        .iter()
+        .flat_map(|table| &table.chains)
+        .flat_map(|chain| &chain.rules);
+    for rule in all {
+        let steps = format!("{:?}", rule.steps);
+        let seen = (
+            steps.contains("Unknown("),
+            steps.contains("Chance(") || steps.contains("ChanceOf("),
+        );
+        let comment = rule.comment.as_deref().unwrap_or_default();
+        let expected = (
+            comment.starts_with("unknown"),
+            comment.starts_with("chance"),
+        );
+        assert_eq!(seen, expected, "{}: {steps}", rule.text);
+    }
 }
