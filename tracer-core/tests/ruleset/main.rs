@@ -5,6 +5,7 @@ mod dumps;
 mod hostile;
 mod natives;
 mod options;
+mod owners;
 mod sets;
 
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use crate::system::testing::TestNetns;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use tracer_core::ruleset::{Backend, Ruleset, SetId, Step, Table};
+use tracer_core::ruleset::{Backend, Family, Ruleset, SetId, Step, Table, TableId};
 
 /// The program's own fixtures, built in so that the test runs in other kernels' machines too.
 const EVERYTHING: &str =
@@ -59,21 +59,12 @@ fn of(rules: &Ruleset, backend: Backend) -> Vec<&Table> {
 
 /// The same rules through both backends are one model; nft adds handles and leaves out what the kernel
 /// does not have.
-#[test]
-fn both_backends_read_the_same_rules_alike() {
-    let netns = TestNetns::new("both");
-    feed(&netns, &["ipset", "restore"], SETS);
-    feed(&netns, &["iptables-legacy-restore"], EVERYTHING);
-    feed(&netns, &["iptables-nft-restore"], EVERYTHING);
-    let rules = rules(&netns);
-    assert_eq!(rules.unread, []);
-    let nft = of(&rules, Backend::IptablesNft);
+fn same_in_both(rules: &Ruleset) -> usize {
+    let nft = of(rules, Backend::IptablesNft);
     let mut compared = 0;
-    for legacy in of(&rules, Backend::IptablesLegacy) {
-        let other = nft
-            .iter()
-            .find(|table| table.id.name == legacy.id.name)
-            .unwrap();
+    for legacy in of(rules, Backend::IptablesLegacy) {
+        let is_it = |id: &TableId| (id.family, &id.name) == (legacy.id.family, &legacy.id.name);
+        let other = nft.iter().find(|table| is_it(&table.id)).unwrap();
         for chain in &legacy.chains {
             let Some(same) = other.chain(&chain.name) else {
                 assert!(chain.rules.is_empty(), "{} is missing", chain.name);
@@ -93,7 +84,18 @@ fn both_backends_read_the_same_rules_alike() {
             }
         }
     }
-    assert_eq!(compared, 52);
+    compared
+}
+
+#[test]
+fn both_backends_read_the_same_rules_alike() {
+    let netns = TestNetns::new("both");
+    feed(&netns, &["ipset", "restore"], SETS);
+    feed(&netns, &["iptables-legacy-restore"], EVERYTHING);
+    feed(&netns, &["iptables-nft-restore"], EVERYTHING);
+    let rules = rules(&netns);
+    assert_eq!(rules.unread, []);
+    assert_eq!(same_in_both(&rules), 52);
     let keep = &rules.sets[&SetId::Ipset("keep-dst".into())];
     assert_eq!(
         keep.elements
@@ -102,6 +104,30 @@ fn both_backends_read_the_same_rules_alike() {
             .count(),
         1
     );
+}
+
+#[test]
+fn both_backends_read_ipv6_alike() {
+    const RULES: &str = "*nat\n-A POSTROUTING -s fd77:1::/64 ! -d ff00::/8 -o eth0 -j MASQUERADE --random-fully\n\
+        -A POSTROUTING -s fd77:2::/64 -p tcp -j SNAT --to-source [2001:db8:50::77]:1024-2047\n\
+        -A PREROUTING -d fd77:9::/64 -j DNAT --to-destination fd77:1::10\n\
+        -A POSTROUTING -s fd77:3::/64 -j SNAT --to-source 2001:db8::1-2001:db8::9\nCOMMIT\n\
+        *filter\n-A FORWARD -p icmpv6 -m icmp6 --icmpv6-type 1/3 -j DROP\n\
+        -A FORWARD -p icmpv6 -m icmp6 --icmpv6-type 128 -j ACCEPT\n\
+        -A FORWARD -d fd77::/ffff:0:ffff:: -m hl --hl-lt 5 -j REJECT\nCOMMIT\n";
+    let netns = TestNetns::new("six");
+    feed(&netns, &["ip6tables-legacy-restore"], RULES);
+    feed(&netns, &["ip6tables-nft-restore"], RULES);
+    let rules = rules(&netns);
+    assert_eq!(rules.unread, []);
+    assert!(
+        rules
+            .tables
+            .iter()
+            .all(|table| table.id.family == Family::Ip6)
+    );
+    assert_eq!(same_in_both(&rules), 7);
+    assert!(!format!("{rules:?}").contains("Unknown("), "{rules:?}");
 }
 
 /// nftables' own constructs, and what only its text listing tells: dormant tables, rules' texts.
