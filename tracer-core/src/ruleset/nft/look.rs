@@ -66,9 +66,13 @@ pub(super) fn look(json: &Json, family: Family) -> Option<Look> {
     }
     let field = field(json)?;
     let kind = Kind::of_field(&field);
+    // `ct original ip saddr` names the entry's family.
+    let header = key(json, "ct").and_then(|key| key.split_once(' '));
+    let needs = header.and_then(|(protocol, _)| needs(protocol, family));
     Some(Look {
+        needs: needs.into_iter().collect(),
         fields: vec![(field, kind)],
-        ..Look::default()
+        mask: None,
     })
 }
 

@@ -13,6 +13,7 @@ mod test;
 use super::{Backend, Family, Set, SetId, Table, TableId, Unread};
 use listing::Listing;
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a dump holds.
@@ -33,19 +34,21 @@ pub struct Listed {
 /// there are the rules' texts, and old releases print dormant tables and devices only there. Total.
 #[must_use]
 pub fn parse(json: &str, text: Option<&str>) -> Listed {
-    let mut listed = Listed::default();
-    let objects = match serde_json::from_str::<Json>(json) {
-        Ok(mut whole) => match whole.get_mut("nftables").map(Json::take) {
-            Some(Json::Array(objects)) => objects,
-            _ => return refuse("there is no list \"nftables\" in it".into()),
-        },
+    let dump: Dump<'_> = match serde_json::from_str(json) {
+        Ok(dump) => dump,
         Err(error) => return refuse(format!("nft's JSON cannot be read: {error}")),
     };
+    let mut listed = Listed::default();
+    let (rules, others): (Vec<_>, Vec<_>) = dump.nftables.into_iter().partition(|raw| is_rule(raw));
+    let objects: Vec<Json> = others
+        .iter()
+        .filter_map(|raw| object(raw, &mut listed.unread))
+        .collect();
     let listing = text.map(listing::parse);
-    let ids = tables(&objects, listing.as_ref(), &mut listed);
+    let ids = tables(&objects, &rules, listing.as_ref(), &mut listed);
     chain::read(&objects, &ids, listing.as_ref(), &mut listed);
     named_sets(&objects, &ids, &mut listed);
-    rule::read(&objects, &ids, &mut listed);
+    rule::read(&rules, &ids, &mut listed);
     if let Some(listing) = &listing {
         listed
             .tables
@@ -53,6 +56,30 @@ pub fn parse(json: &str, text: Option<&str>) -> Listed {
             .for_each(|table| rule::texts(table, listing));
     }
     listed
+}
+
+/// The list of objects, each to be read on its own: a hundred thousand rules as one tree would take
+/// some ten times their text.
+#[derive(serde::Deserialize)]
+struct Dump<'a> {
+    #[serde(borrow)]
+    nftables: Vec<&'a RawValue>,
+}
+
+/// Objects have one key, their kind.
+fn is_rule(raw: &RawValue) -> bool {
+    let text = raw.get().trim_start_matches(['{', ' ', '\n', '\t']);
+    text.starts_with("\"rule\"")
+}
+
+fn object(raw: &RawValue, unread: &mut Vec<Unread>) -> Option<Json> {
+    let json = serde_json::from_str(raw.get()).ok().filter(Json::is_object);
+    if json.is_none() {
+        unread.push(self::unread(
+            "an object of its JSON is not understood".into(),
+        ));
+    }
+    json
 }
 
 fn refuse(why: String) -> Listed {
@@ -88,11 +115,13 @@ fn pair(json: &Json, name: &str) -> Option<(String, String)> {
 }
 
 /// Tables, and which of them hold x_tables extensions.
-fn tables(objects: &[Json], listing: Option<&Listing>, listed: &mut Listed) -> Ids {
-    let foreign: BTreeSet<_> = objects_of(objects, "rule")
-        .filter(|rule| expressions(rule).any(|expr| expr.get("xt").is_some()))
-        .filter_map(|rule| pair(rule, "table"))
-        .collect();
+fn tables(
+    objects: &[Json],
+    rules: &[&RawValue],
+    listing: Option<&Listing>,
+    listed: &mut Listed,
+) -> Ids {
+    let foreign: BTreeSet<_> = rules.iter().filter_map(|raw| foreign(raw)).collect();
     let mut ids = Ids::new();
     for json in objects_of(objects, "table") {
         let Some(key) = pair(json, "name") else {
@@ -127,6 +156,15 @@ fn tables(objects: &[Json], listing: Option<&Listing>, listed: &mut Listed) -> I
         ids.insert(key, id);
     }
     ids
+}
+
+/// The table of a rule that holds x_tables extensions.
+fn foreign(raw: &RawValue) -> Option<(String, String)> {
+    let perhaps = raw.get().contains("\"xt\"");
+    let json: Json = perhaps.then(|| serde_json::from_str(raw.get()).ok())??;
+    let rule = json.get("rule")?;
+    let is = expressions(rule).any(|expr| expr.get("xt").is_some());
+    is.then(|| pair(rule, "table"))?
 }
 
 /// nft 1.0.6 prints nonsense for flags: without its text the table may be dormant or not.

@@ -2,12 +2,13 @@
 
 use super::super::{Condition, Field, Rule, Step, Table, TableId, Test, owner};
 use super::listing::Listing;
-use super::{Ids, Listed, expressions, objects_of, pair, sets, statement, word};
+use super::{Ids, Listed, expressions, object, pair, sets, statement, word};
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// Puts the rules into their chains.
-pub(super) fn read(objects: &[Json], ids: &Ids, listed: &mut Listed) {
+pub(super) fn read(rules: &[&RawValue], ids: &Ids, listed: &mut Listed) {
     let mut at = BTreeMap::new();
     for (t, table) in listed.tables.iter().enumerate() {
         for (c, chain) in table.chains.iter().enumerate() {
@@ -15,7 +16,11 @@ pub(super) fn read(objects: &[Json], ids: &Ids, listed: &mut Listed) {
         }
     }
     let mut counts: BTreeMap<TableId, u32> = BTreeMap::new();
-    for json in objects_of(objects, "rule") {
+    for raw in rules {
+        let object = object(raw, &mut listed.unread);
+        let Some(json) = object.as_ref().and_then(|object| object.get("rule")) else {
+            continue;
+        };
         let id = pair(json, "table").and_then(|key| ids.get(&key));
         let (Some(id), Some(chain)) = (id, word(json, "chain")) else {
             continue;
