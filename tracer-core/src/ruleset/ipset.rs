@@ -1,6 +1,6 @@
 //! `ipset save`.
 
-use super::{Element, Set, SetId, Unread, Value, words};
+use super::{Element, Set, SetId, Unread, Value, lines, words};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use words::Vocabulary;
@@ -19,7 +19,7 @@ pub struct Ipsets {
 pub fn parse(dump: &str) -> Ipsets {
     let mut ipsets = Ipsets::default();
     let mut masks = BTreeMap::new();
-    for line in dump.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in lines::of(dump, false).filter(|line| !line.is_empty()) {
         let understood = match line.split_once(' ') {
             Some(("create", rest)) => create(rest, &mut ipsets, &mut masks),
             Some(("add", rest)) => add(rest, &mut ipsets, &masks),

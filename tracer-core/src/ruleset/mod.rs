@@ -11,6 +11,7 @@ mod condition;
 mod hooks;
 pub mod ipset;
 pub mod iptables;
+mod lines;
 pub mod nft;
 mod owner;
 mod set;

@@ -93,6 +93,22 @@ fn comments_are_unescaped_and_never_read_as_rules() {
     }
 }
 
+/// iptables takes line breaks in comments and prints them as they are.
+#[test]
+fn a_comment_cannot_forge_a_rule() {
+    let dump = "*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -m comment --comment \"a\n-A OUTPUT -j ACCEPT\nCOMMIT\n\" -j RETURN\n\
+        [0:0] -A OUTPUT -j MASQUERADE\nCOMMIT\n";
+    let read = legacy(dump);
+    assert_eq!(read.unread, []);
+    let rules = &read.tables[0].chains[0].rules;
+    assert_eq!(rules.len(), 2);
+    assert_eq!(
+        rules[0].comment.as_deref(),
+        Some("a\n-A OUTPUT -j ACCEPT\nCOMMIT\n")
+    );
+    assert_eq!(actions(&rules[0]), [Action::Verdict(Verdict::Return)]);
+}
+
 #[test]
 fn rules_without_a_target_only_count() {
     assert!(rule("-o eth0").steps.len() == 1);

@@ -363,3 +363,26 @@ fn devices_of_netdev_chains_and_rules_texts_come_from_the_text() {
         r#"[{"accept":null}]"#
     );
 }
+
+/// A comment may look like anything; what it looks like must not become true.
+#[test]
+fn comments_in_the_text_cannot_speak_for_tables_and_rules() {
+    let chain = |name: &str, handle: u32| json!({"chain": {"family": "ip", "table": "t", "name": name, "handle": handle}});
+    let dump = json!({"nftables": [
+        {"table": {"family": "ip", "name": "t", "handle": 1}},
+        chain("a", 1), chain("b", 2),
+        {"rule": {"family": "ip", "table": "t", "chain": "a", "handle": 3, "expr": [{"drop": null}]}},
+        {"rule": {"family": "ip", "table": "t", "chain": "b", "handle": 4, "expr": [{"drop": null}]}},
+    ]});
+    let text = "table ip t { # handle 1\n\tcomment \"x\n\tflags dormant\n\tchain b {\n\t\taccept # handle 9\n\t}\n\"\n\
+        \tchain a { # handle 1\n\t\tcomment \"two\nlines\"\n\t\tdrop # handle 3\n\t}\n\
+        \tchain b { # handle 2\n\t\tdrop # handle 4\n\t}\n}\n";
+    let listed = nft::parse(&dump.to_string(), Some(text));
+    assert!(!listed.tables[0].dormant);
+    let texts: Vec<_> = listed.tables[0]
+        .chains
+        .iter()
+        .map(|chain| chain.rules[0].text.as_str())
+        .collect();
+    assert_eq!(texts, ["drop", r#"[{"drop":null}]"#]);
+}

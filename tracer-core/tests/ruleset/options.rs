@@ -68,6 +68,14 @@ fn addresses_and_devices() {
             "-i eth0",
             &[yes(is(Field::Iif, &[Value::Name("eth0".into())]))],
         ),
+        (
+            "-i a\"b",
+            &[yes(is(Field::Iif, &[Value::Name("a\"b".into())]))],
+        ),
+        (
+            "-m comment --comment \"x y\" -o \"b",
+            &[yes(is(Field::Oif, &[Value::Name("\"b".into())]))],
+        ),
         ("-i -j", &[yes(is(Field::Iif, &[Value::Name("-j".into())]))]),
         ("-f", &[yes(is(Field::LaterFragment, &[Value::Number(1)]))]),
         ("! -f", &[no(is(Field::LaterFragment, &[Value::Number(1)]))]),

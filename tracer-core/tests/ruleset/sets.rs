@@ -151,3 +151,20 @@ fn lines_that_are_not_understood_are_told() {
     let read = ipset::parse("create n hash:net\nadd n nonsense\nadd missing 10.0.0.1\nwhat\n");
     assert_eq!(read.unread.len(), 3);
 }
+
+/// ipset takes line breaks in comments, and knows no escapes.
+#[test]
+fn a_comment_cannot_forge_an_element() {
+    let dump = "create n hash:net family inet comment\nadd n 10.0.0.0/8 comment \"a\nadd n 0.0.0.0/0\"\n\
+        add n 10.1.0.0/16 comment \"ends with \\\"\nadd n 10.2.0.0/16\n";
+    let read = ipset::parse(dump);
+    assert_eq!(read.unread, []);
+    let set = &read.sets[&SetId::Ipset("n".into())];
+    let first = |text: &str| text.split(' ').next().unwrap().to_owned();
+    let texts: Vec<_> = set
+        .elements
+        .iter()
+        .map(|element| first(&element.text))
+        .collect();
+    assert_eq!(texts, ["10.0.0.0/8", "10.1.0.0/16", "10.2.0.0/16"]);
+}

@@ -1,5 +1,7 @@
 //! One rule line, taken apart into modules and their options.
 
+use super::super::lines;
+
 /// A word of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word<'a> {
@@ -111,34 +113,48 @@ const OF_TARGETS: &[&str] = &[
 /// is never closed ends with the line.
 pub(super) fn words(line: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
-    let mut rest = line.trim_start();
-    while !rest.is_empty() {
-        let (length, text) = word(rest);
-        let (raw, after) = rest.split_at(length);
-        words.push(Word { raw, text });
-        rest = after.trim_start();
+    let mut at = 0;
+    loop {
+        let rest = line[at..].trim_start();
+        at = line.len() - rest.len();
+        if rest.is_empty() {
+            return words;
+        }
+        let quoted = rest.starts_with('"') && lines::opens(&line[..at]);
+        let (length, text) = if quoted {
+            quoted_word(rest)
+        } else {
+            plain_word(rest)
+        };
+        words.push(Word {
+            raw: &rest[..length],
+            text,
+        });
+        at += length;
     }
-    words
 }
 
-/// Length of the first word and its meaning.
-fn word(line: &str) -> (usize, String) {
+fn plain_word(rest: &str) -> (usize, String) {
+    let length = rest.find(char::is_whitespace).unwrap_or(rest.len());
+    (length, rest[..length].to_owned())
+}
+
+/// Length of the word with its quotes, and its meaning.
+fn quoted_word(rest: &str) -> (usize, String) {
     let mut text = String::new();
-    let mut quoted = false;
     let mut escaped = false;
-    for (at, c) in line.char_indices() {
+    for (at, c) in rest.char_indices().skip(1) {
         match c {
-            _ if escaped => {
+            c if escaped => {
                 text.push(c);
                 escaped = false;
             }
-            '\\' if quoted => escaped = true,
-            '"' => quoted = !quoted,
-            c if c.is_whitespace() && !quoted => return (at, text),
+            '\\' => escaped = true,
+            '"' => return (at + 1, text),
             c => text.push(c),
         }
     }
-    (line.len(), text)
+    (rest.len(), text)
 }
 
 /// Takes the words behind `-A CHAIN` apart. Words that belong nowhere become options without

@@ -8,6 +8,7 @@ mod targets;
 
 use super::{
     Backend, Base, Chain, ChainKind, Family, Hook, Policy, Set, SetId, Table, TableId, Unread,
+    lines,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,8 +42,7 @@ pub struct Saved {
 pub fn parse(dump: &str, origin: &Origin<'_>) -> Saved {
     let mut saved = Saved::default();
     let mut open: Option<Draft<'_>> = None;
-    for line in dump.lines() {
-        let line = line.trim_end_matches('\r').trim();
+    for line in lines::of(dump, true) {
         if line.is_empty() {
         } else if line.starts_with('#') {
             saved.incompatible.extend(incompatible(line));

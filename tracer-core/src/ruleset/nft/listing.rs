@@ -51,7 +51,7 @@ fn take(line: &str, at: &mut At, listing: &mut Listing) -> Option<()> {
     if let Some(heading) = line.strip_prefix("table ") {
         let mut words = heading.split_whitespace();
         let id = (words.next()?.to_owned(), words.next()?.to_owned());
-        listing.tables.insert(id.clone(), Listed::default());
+        listing.tables.entry(id.clone()).or_default();
         *at = At {
             table: Some(id),
             ..At::default()
@@ -90,9 +90,15 @@ fn rule(line: &str, open: &mut String, chain: &mut ListedChain) {
     if let Some(rule) = ended {
         chain.rules.push(rule);
         open.clear();
-    } else if open.starts_with("comment \"") || open.trim().is_empty() {
+    } else if is_comment(open) || open.trim().is_empty() {
         open.clear();
     }
+}
+
+/// The whole comment of a chain, which may be of several lines too.
+fn is_comment(text: &str) -> bool {
+    text.strip_prefix("comment \"")
+        .is_some_and(|rest| rest.ends_with('"'))
 }
 
 /// `device "eth0"` or `devices = { "eth0", "eth1" }`.

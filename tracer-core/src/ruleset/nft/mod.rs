@@ -143,10 +143,11 @@ fn tables(
             family,
             name: key.1.clone(),
         };
-        let dormant = match (listing.and_then(|l| l.tables.get(&key)), json.get("flags")) {
-            (Some(text), _) => text.dormant,
-            (None, Some(flags)) => dormant(flags, &id, listed),
-            (None, None) => false,
+        // The text may hold comments that look like flags: it is asked only where there are some.
+        let dormant = match (json.get("flags"), listing.and_then(|l| l.tables.get(&key))) {
+            (None, _) => false,
+            (Some(_), Some(text)) => text.dormant,
+            (Some(flags), None) => dormant(flags, &id, listed),
         };
         listed.tables.push(Table {
             id: id.clone(),

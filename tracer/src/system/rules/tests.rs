@@ -281,3 +281,36 @@ fn constructs_are_understood_or_named() {
         assert_eq!(seen, expected, "{}: {steps}", rule.text);
     }
 }
+
+/// Comments are input from strangers: a line break in one must not become a rule.
+#[test]
+fn a_comment_with_a_line_break_is_one_rule() {
+    let netns = TestNetns::new("forged");
+    let forged = "a\n-A POSTROUTING -j ACCEPT";
+    for tool in ["iptables-legacy", "iptables-nft"] {
+        let add = [
+            tool,
+            "-t",
+            "nat",
+            "-A",
+            "POSTROUTING",
+            "-m",
+            "comment",
+            "--comment",
+            forged,
+            "-j",
+            "MASQUERADE",
+        ];
+        feed(&netns, &add, "");
+    }
+    let rules = rules(&netns);
+    assert_eq!(rules.unread, []);
+    let chains = rules.tables.iter().flat_map(|table| &table.chains);
+    let all: Vec<_> = chains.flat_map(|chain| &chain.rules).collect();
+    assert_eq!(
+        all.iter()
+            .map(|rule| rule.comment.as_deref())
+            .collect::<Vec<_>>(),
+        [Some(forged); 2]
+    );
+}
