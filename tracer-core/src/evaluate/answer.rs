@@ -1,0 +1,157 @@
+//! Questions to an outcome.
+
+use super::index::At;
+use super::outcome::{Agreement, Answer, Assumption, Decision, End, Fate, Outcome, Seen};
+use crate::ruleset::{Condition, Field, Step};
+use std::net::{IpAddr, SocketAddr};
+
+impl<'r> Outcome<'r> {
+    /// Which rule translates the source, if any does.
+    #[must_use]
+    pub fn source(&self) -> Answer<Option<&Decision<'r>>> {
+        self.ask(
+            |end| end.source.as_ref(),
+            |a, b| a.map(|d| d.by) == b.map(|d| d.by),
+        )
+    }
+
+    /// Which rule translates the destination, if any does.
+    #[must_use]
+    pub fn destination(&self) -> Answer<Option<&Decision<'r>>> {
+        self.ask(
+            |end| end.destination.as_ref(),
+            |a, b| a.map(|d| d.by) == b.map(|d| d.by),
+        )
+    }
+
+    /// Whether the packet comes through, and if not, what stops it.
+    #[must_use]
+    pub fn fate(&self) -> Answer<&Fate<'r>> {
+        self.ask(|end| &end.fate, |a, b| a == b)
+    }
+
+    /// The rule that says not to track it.
+    #[must_use]
+    pub fn untracked(&self) -> Answer<Option<At<'r>>> {
+        self.ask(|end| end.untracked, |a, b| a == b)
+    }
+
+    /// Only the ends that agree with what was seen of the packet afterwards: conntrack's entry
+    /// tells which way a random branch went.
+    #[must_use]
+    pub fn given(&self, seen: &Seen) -> Self {
+        let mut given = self.clone();
+        given.ends.retain(|end| end.could_be(seen));
+        given
+    }
+
+    /// Whether these rules explain what was seen: for a flow that is older than the trace, whether
+    /// today's rules would do to its first packet what its binding does.
+    #[must_use]
+    pub fn explains(&self, seen: &Seen) -> Agreement {
+        let fitting = self.ends.iter().filter(|end| end.could_be(seen)).count();
+        let exact = self.ends.iter().all(|end| end.is_just(seen));
+        match (fitting, self.doubts.is_empty()) {
+            (0, true) => Agreement::Unexplained,
+            (n, true) if n == self.ends.len() && exact => Agreement::Explained,
+            _ => Agreement::Possible,
+        }
+    }
+
+    /// Whether no rule of any store translates the packet's source, and none kept it from that: it
+    /// is nobody's business here.
+    #[must_use]
+    pub fn no_rule_matches(&self) -> bool {
+        let untouched = |end: &End<'_>| {
+            end.source.is_none() && end.exemptions.is_empty() && end.untracked.is_none()
+        };
+        self.doubts.is_empty() && self.ends.iter().all(untouched)
+    }
+
+    fn ask<'s, T>(
+        &'s self,
+        read: impl Fn(&'s End<'r>) -> T,
+        same: impl Fn(&T, &T) -> bool,
+    ) -> Answer<T> {
+        let mut candidates: Vec<T> = Vec::new();
+        for end in &self.ends {
+            let answer = read(end);
+            if !candidates.iter().any(|known| same(known, &answer)) {
+                candidates.push(answer);
+            }
+        }
+        let mut depends_on = self.doubts.clone();
+        if candidates.len() > 1 {
+            depends_on.extend(self.differences());
+        }
+        Answer {
+            candidates,
+            depends_on,
+        }
+    }
+
+    /// The assumptions that not all ends share.
+    fn differences(&self) -> Vec<String> {
+        let shared = |a: &Assumption| self.ends.iter().all(|end| end.assumed.contains(a));
+        let mut texts: Vec<String> = Vec::new();
+        for assumption in self.ends.iter().flat_map(|end| &end.assumed) {
+            if !shared(assumption) && !texts.contains(&assumption.text) {
+                texts.push(assumption.text.clone());
+            }
+        }
+        texts
+    }
+}
+
+impl<'r> End<'r> {
+    /// The exemption that speaks of this packet: one that asked for more than a mark which nobody
+    /// had set, if there is one.
+    #[must_use]
+    pub fn exempted_by(&self) -> Option<&super::Exemption<'r>> {
+        if self.source.is_some() {
+            return None;
+        }
+        let speaks = |at: At<'_>| {
+            let mut tests = at.rule.steps.iter().filter_map(|step| match step {
+                Step::Test(test) => Some(&test.condition),
+                Step::Do(_) => None,
+            });
+            let only_mark = |c: &Condition| {
+                matches!(
+                    c,
+                    Condition::Compare {
+                        field: Field::Mark { .. },
+                        ..
+                    }
+                )
+            };
+            let mut some = false;
+            let all = tests.all(|c| {
+                some = true;
+                only_mark(c)
+            });
+            !(some && all)
+        };
+        let exemptions = &self.exemptions;
+        let speaking = exemptions.iter().find(|e| speaks(e.by));
+        speaking.or(exemptions.first())
+    }
+
+    fn could_be(&self, seen: &Seen) -> bool {
+        seen.source.is_none_or(|s| fits(self.src, s))
+            && seen.destination.is_none_or(|d| fits(self.dst, d))
+    }
+
+    fn is_just(&self, seen: &Seen) -> bool {
+        let known = |side: (Option<IpAddr>, _), seen: Option<SocketAddr>| {
+            seen.is_none() || side.0.is_some()
+        };
+        known(self.src, seen.source) && known(self.dst, seen.destination)
+    }
+}
+
+/// Whether a partly known end may be what was seen. Ports are compared only where the rules name
+/// one: the kernel takes another where that is in use.
+fn fits(side: (Option<IpAddr>, Option<u16>), seen: SocketAddr) -> bool {
+    side.0.is_none_or(|addr| addr == seen.ip())
+}

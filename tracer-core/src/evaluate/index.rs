@@ -1,0 +1,125 @@
+//! The rule stores by name and by hook: what the kernel resolves when rules are loaded.
+
+use crate::ruleset::{Backend, Base, Chain, ChainKind, Family, Hook, Policy};
+use crate::ruleset::{Rule, RuleId, Ruleset, Table};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::fmt;
+
+/// A ruleset with its chains by name; made once, asked for many packets.
+#[derive(Debug)]
+pub struct Rules<'r> {
+    pub(super) ruleset: &'r Ruleset,
+    pub(super) tables: Vec<Named<'r>>,
+}
+
+/// A table and its chains by name.
+#[derive(Debug)]
+pub(super) struct Named<'r> {
+    pub(super) table: &'r Table,
+    pub(super) chains: HashMap<&'r str, &'r Chain, RandomState>,
+}
+
+impl<'r> Rules<'r> {
+    /// Indexes a ruleset.
+    #[must_use]
+    pub fn new(ruleset: &'r Ruleset) -> Self {
+        let named = |table: &'r Table| Named {
+            table,
+            chains: table.chains.iter().map(|c| (c.name.as_str(), c)).collect(),
+        };
+        Self {
+            ruleset,
+            tables: ruleset.tables.iter().map(named).collect(),
+        }
+    }
+
+    /// Base chains that a packet of this IP version meets at a hook, in no particular order.
+    /// Chains that can do nothing (no rules, policy accept) are left out.
+    pub(super) fn bases(&self, hook: Hook, version: u8) -> Vec<BaseAt<'_, 'r>> {
+        let live = self.tables.iter().filter(|named| {
+            let id = &named.table.id;
+            !named.table.dormant && id.family.takes(version) && id.family != Family::Bridge
+        });
+        live.flat_map(|named| {
+            let chains = named.table.chains.iter();
+            chains.filter_map(move |chain| {
+                let base = chain.base.as_ref().filter(|base| base.hook == hook)?;
+                let idle = chain.rules.is_empty() && base.policy == Policy::Accept;
+                (!idle).then_some(BaseAt { named, chain, base })
+            })
+        })
+        .collect()
+    }
+}
+
+/// A base chain in its table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BaseAt<'w, 'r> {
+    pub(super) named: &'w Named<'r>,
+    pub(super) chain: &'r Chain,
+    pub(super) base: &'r Base,
+}
+
+impl BaseAt<'_, '_> {
+    pub(super) fn is_nat(&self) -> bool {
+        self.base.kind == ChainKind::Nat
+    }
+
+    /// Where it is, for texts.
+    pub(super) fn name(&self) -> String {
+        let id = &self.named.table.id;
+        format!(
+            "{} {} {} {}",
+            id.backend, id.family, id.name, self.chain.name
+        )
+    }
+}
+
+/// A rule where it stands. Two are equal if they are the same rule of the same ruleset.
+#[derive(Clone, Copy)]
+pub struct At<'r> {
+    /// Its table.
+    pub table: &'r Table,
+    /// Its chain.
+    pub chain: &'r Chain,
+    /// The rule.
+    pub rule: &'r Rule,
+}
+
+impl At<'_> {
+    /// The rule's identity.
+    #[must_use]
+    pub fn id(&self) -> RuleId {
+        RuleId {
+            table: self.table.id.clone(),
+            chain: self.chain.name.clone(),
+            index: self.rule.index,
+        }
+    }
+}
+
+impl PartialEq for At<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.rule, other.rule)
+    }
+}
+
+impl Eq for At<'_> {}
+
+/// As a path names it: `IP-MASQ 3` in iptables, `masquerading handle 12` in nft.
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let native = self.table.id.backend == Backend::Nft;
+        match self.rule.handle.filter(|_| native) {
+            Some(handle) => write!(f, "{} handle {handle}", self.chain.name),
+            None => write!(f, "{} {}", self.chain.name, self.rule.index),
+        }
+    }
+}
+
+impl fmt::Debug for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,336 @@
+//! Walking a base chain: rules in order, with jumps, for all worlds at once.
+//!
+//! Follows `nft_do_chain` (net/netfilter/nf_tables_core.c) and `ipt_do_table`
+//! (net/ipv4/netfilter/ip_tables.c). Both refuse rules that form a loop when they are loaded, and
+//! nftables bounds jumps to 16 (`NFT_JUMP_STACK_SIZE`); here depth and steps are bounded, for a
+//! ruleset that was read while it changed, or made up, may have both.
+
+use super::bits::Truth;
+use super::index::{At, BaseAt, Rules};
+use super::lookup::{Lookup, lookup};
+use super::outcome::{Exemption, Fate, NearMiss, PtrEq, Shadowed};
+use super::packet::Packet;
+use super::read::View;
+use super::words;
+use super::world::{Ghost, World, merge};
+use crate::inventory::Namespace;
+use crate::ruleset::{Action, Backend, Chain, Condition, Field, Hook, Policy, Step, Test};
+
+/// Rules looked at for one packet, at most.
+const MAX_STEPS: u32 = 4_000_000;
+/// Worlds followed at once, at most.
+const MAX_WORLDS: usize = 64;
+/// Chains inside each other, at most.
+const MAX_DEPTH: usize = 128;
+/// Near misses and shadowed rules told, at most.
+const MAX_NOTES: usize = 64;
+
+/// What a walk leaves behind besides the worlds.
+#[derive(Debug, Default)]
+pub(super) struct Log<'r> {
+    pub(super) doubts: Vec<String>,
+    pub(super) near_misses: Vec<NearMiss<'r>>,
+    pub(super) shadowed: Vec<Shadowed<'r>>,
+    pub(super) exempted: Vec<Exemption<'r>>,
+    pub(super) steps: u32,
+}
+
+impl Log<'_> {
+    /// Something that puts every answer in doubt.
+    pub(super) fn doubt(&mut self, text: String) {
+        if !self.doubts.contains(&text) && self.doubts.len() < MAX_NOTES {
+            self.doubts.push(text);
+        }
+    }
+}
+
+/// A walk through one base chain.
+#[derive(Debug)]
+pub(super) struct Walk<'w, 'r> {
+    pub(super) rules: &'w Rules<'r>,
+    pub(super) packet: &'w Packet,
+    pub(super) here: &'w Namespace,
+    pub(super) hook: Hook,
+    pub(super) base: BaseAt<'w, 'r>,
+    pub(super) log: &'w mut Log<'r>,
+    /// The rules that led to the present chain.
+    pub(super) path: Vec<At<'r>>,
+    /// Worlds whose walk through this base chain has ended.
+    pub(super) done: Vec<World<'r>>,
+}
+
+/// Where the worlds that a rule acts on go.
+#[derive(Debug, Default)]
+pub(super) struct Exits<'r> {
+    /// On to the next step of the rule.
+    pub(super) on: Vec<World<'r>>,
+    /// To the next rule.
+    pub(super) next: Vec<World<'r>>,
+    /// Back to the calling chain.
+    pub(super) back: Vec<World<'r>>,
+}
+
+impl<'r> Walk<'_, 'r> {
+    /// Walks the base chain; the policy decides where no rule does. Ghosts end here.
+    pub(super) fn run(mut self, world: World<'r>) -> Vec<World<'r>> {
+        let through = self.chain(self.base.chain, vec![world]);
+        let mut out = self.done;
+        for mut world in through {
+            if self.base.base.policy == Policy::Drop {
+                world.exit = Some(Fate::Policy {
+                    table: PtrEq(self.base.named.table),
+                    chain: PtrEq(self.base.chain),
+                });
+            }
+            out.push(world);
+        }
+        for world in &mut out {
+            world.asked.clear();
+        }
+        out.retain(|world| world.ghost == Ghost::None);
+        merge(out)
+    }
+
+    /// Walks a chain; returns the worlds that come back from it.
+    pub(super) fn chain(&mut self, chain: &'r Chain, mut worlds: Vec<World<'r>>) -> Vec<World<'r>> {
+        let mut back = Vec::new();
+        for rule in &chain.rules {
+            if worlds.is_empty() {
+                break;
+            }
+            self.log.steps += 1;
+            if self.log.steps > MAX_STEPS {
+                self.log
+                    .doubt(format!("more than {MAX_STEPS} rules on the way"));
+                break;
+            }
+            let at = At {
+                table: self.base.named.table,
+                chain,
+                rule,
+            };
+            worlds = self.rule(at, worlds, &mut back);
+        }
+        back.append(&mut worlds);
+        let depth = self.path.len();
+        for world in &mut back {
+            world.asked.retain(|(at, _)| *at < depth);
+        }
+        merge(back)
+    }
+
+    /// Walks into the chain that a rule names; returns the worlds that come back.
+    pub(super) fn enter(&mut self, at: At<'r>, name: &str, world: World<'r>) -> Vec<World<'r>> {
+        let Some(chain) = self.base.named.chains.get(name) else {
+            self.log
+                .doubt(format!("{at} goes to {name}, which is not there"));
+            return vec![world];
+        };
+        if self.path.len() >= MAX_DEPTH {
+            self.log
+                .doubt(format!("more than {MAX_DEPTH} chains inside each other"));
+            return vec![world];
+        }
+        self.path.push(at);
+        let back = self.chain(chain, vec![world]);
+        self.path.pop();
+        back
+    }
+
+    /// One rule; returns the worlds that go on to the next.
+    fn rule(
+        &mut self,
+        at: At<'r>,
+        worlds: Vec<World<'r>>,
+        back: &mut Vec<World<'r>>,
+    ) -> Vec<World<'r>> {
+        let mut exits = Exits {
+            on: worlds,
+            ..Exits::default()
+        };
+        let mut counted = false;
+        for (n, step) in at.rule.steps.iter().enumerate() {
+            let worlds = std::mem::take(&mut exits.on);
+            match step {
+                Step::Test(test) => self.split(at, n, test, worlds, &mut exits),
+                Step::Do(action) => {
+                    let passive = matches!(action, Action::Pass(_));
+                    for mut world in worlds {
+                        if !counted && !passive {
+                            world.trace.push(at);
+                        }
+                        self.act(at, action, world, &mut exits);
+                    }
+                    counted |= !passive;
+                }
+            }
+            if exits.on.is_empty() {
+                break;
+            }
+        }
+        if !counted {
+            exits.on.iter_mut().for_each(|world| world.trace.push(at));
+        }
+        back.append(&mut exits.back);
+        exits.next.append(&mut exits.on);
+        let mut worlds = merge(exits.next);
+        if worlds.len() > MAX_WORLDS {
+            self.log
+                .doubt(format!("more than {MAX_WORLDS} ways at {at}"));
+            worlds.truncate(MAX_WORLDS);
+        }
+        worlds
+    }
+
+    /// Sends each world on or to the next rule, or both ways where that cannot be decided.
+    fn split(
+        &mut self,
+        at: At<'r>,
+        n: usize,
+        test: &'r Test,
+        worlds: Vec<World<'r>>,
+        exits: &mut Exits<'r>,
+    ) {
+        for mut world in worlds {
+            if let Some(mask) = mark_mask(test) {
+                world.asks_mark(self.path.len(), mask);
+            }
+            match self.test(at, test, &world) {
+                Truth::Yes => exits.on.push(world),
+                Truth::No => {
+                    self.missed(at, n, &world);
+                    exits.next.push(world);
+                }
+                Truth::Unknown => self.fork(at, test, world, exits),
+            }
+        }
+    }
+
+    fn fork(&mut self, at: At<'r>, test: &Test, world: World<'r>, exits: &mut Exits<'r>) {
+        let (text, lasting) = match &test.condition {
+            Condition::Chance(text) | Condition::Unknown(text) => (format!("{text} ({at})"), false),
+            condition => (words::condition(condition), true),
+        };
+        let held = world.recalled(&text).filter(|_| lasting);
+        match held.map(|holds| holds != test.negated) {
+            Some(true) => exits.on.push(world),
+            Some(false) => exits.next.push(world),
+            None => {
+                let holds = !test.negated;
+                exits.next.push(world.clone().assuming(&text, !holds));
+                exits.on.push(world.assuming(&text, holds));
+            }
+        }
+    }
+
+    /// Whether a test holds in a world.
+    pub(super) fn test(&self, at: At<'r>, test: &Test, world: &World<'r>) -> Truth {
+        let view = self.view(world);
+        let holds = match &test.condition {
+            Condition::Compare { field, op, values } => {
+                match view.compare(view.read(field), *op, values) {
+                    Some(truth) => truth,
+                    // xt_owner inverts also for packets without a socket.
+                    None if is_owner(field) && at.table.id.backend != Backend::Nft => Truth::No,
+                    None => return Truth::No,
+                }
+            }
+            Condition::Member { fields, set } => {
+                match lookup(&view, self.rules.ruleset, fields, set) {
+                    Lookup::Found(_) => Truth::Yes,
+                    Lookup::Missing => Truth::No,
+                    Lookup::Maybe(_) => Truth::Unknown,
+                    Lookup::Absent => return Truth::No,
+                }
+            }
+            Condition::Chance(_) | Condition::Unknown(_) => Truth::Unknown,
+        };
+        holds.negated_if(test.negated)
+    }
+
+    /// Notes a NAT rule that only this test kept from translating the packet. Where that was a
+    /// member of a set which the rule excludes, the member exempted it.
+    fn missed(&mut self, at: At<'r>, n: usize, world: &World<'r>) {
+        let steps = &at.rule.steps;
+        let translates = |step: &Step| matches!(step, Step::Do(Action::Nat(_)));
+        if !self.base.is_nat() || world.ghost != Ghost::None || !steps.iter().any(translates) {
+            return;
+        }
+        let mut rest = steps.iter().skip(n + 1);
+        let only = rest.all(|step| match step {
+            Step::Test(test) => self.test(at, test, world) == Truth::Yes,
+            Step::Do(_) => true,
+        });
+        let Some(Step::Test(test)) = steps.get(n).filter(|_| only) else {
+            return;
+        };
+        let member = test.negated.then(|| self.member(test, world)).flatten();
+        if member.is_some() {
+            let path = self.path_to(at);
+            self.log.exempted.push(Exemption {
+                by: at,
+                path,
+                member,
+                from: Some(at),
+            });
+        } else if self.log.near_misses.len() < MAX_NOTES {
+            self.log.near_misses.push(NearMiss { rule: at, test });
+        }
+    }
+
+    /// The member of a set that makes this condition hold, as its tool prints it.
+    pub(super) fn member(&self, test: &Test, world: &World<'r>) -> Option<String> {
+        let Condition::Member { fields, set } = &test.condition else {
+            return None;
+        };
+        match lookup(&self.view(world), self.rules.ruleset, fields, set) {
+            Lookup::Found(element) => Some(element.text.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn view<'v>(&'v self, world: &'v World<'r>) -> View<'v, 'r> {
+        View {
+            packet: self.packet,
+            here: self.here,
+            hook: self.hook,
+            world,
+        }
+    }
+
+    pub(super) fn path_to(&self, at: At<'r>) -> Vec<At<'r>> {
+        let mut path = self.path.clone();
+        path.push(at);
+        path
+    }
+
+    /// Notes that a rule would have translated the packet.
+    pub(super) fn shadow(&mut self, by: At<'r>, rule: At<'r>) {
+        let note = Shadowed { by, rule };
+        if self.log.shadowed.len() < MAX_NOTES && !self.log.shadowed.contains(&note) {
+            self.log.shadowed.push(note);
+        }
+    }
+}
+
+fn is_owner(field: &Field) -> bool {
+    matches!(field, Field::SocketUid | Field::SocketGid)
+}
+
+/// The mark bits that a test looks at.
+fn mark_mask(test: &Test) -> Option<u32> {
+    match &test.condition {
+        Condition::Compare {
+            field: Field::Mark { and, .. },
+            ..
+        } => Some(*and),
+        Condition::Member { fields, .. } => {
+            let marks = fields.iter().filter_map(|field| match field {
+                Field::Mark { and, .. } => Some(*and),
+                _ => None,
+            });
+            marks.reduce(|a, b| a | b)
+        }
+        _ => None,
+    }
+}

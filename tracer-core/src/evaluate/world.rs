@@ -1,0 +1,183 @@
+//! One way in which the packet may fare, as far as it has been followed.
+
+use super::Bits;
+use super::index::At;
+use super::outcome::{Assumption, Decision, Exemption, Fate};
+use super::packet::{FlowState, Packet};
+use std::net::IpAddr;
+
+/// The packet after the rules walked so far. Where a test cannot be decided, a world becomes two;
+/// worlds that have become alike again are merged.
+#[derive(Clone, Debug)]
+pub(super) struct World<'r> {
+    pub(super) state: State<'r>,
+    /// What is followed besides the packet's own way.
+    pub(super) ghost: Ghost<'r>,
+    /// How its walk through the present base chain ended.
+    pub(super) exit: Option<Fate<'r>>,
+    /// Who set the mark bits that rules on the present path tested, with the path's depth.
+    pub(super) asked: Vec<(usize, At<'r>)>,
+    /// What was taken for granted to come here.
+    pub(super) assumed: Vec<Assumption>,
+    /// Assumptions from here on still hold of the packet as it is now.
+    pub(super) since: usize,
+    /// Rules whose tests all held, in order.
+    pub(super) trace: Vec<At<'r>>,
+}
+
+/// What tells worlds apart.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct State<'r> {
+    pub(super) src: Option<IpAddr>,
+    pub(super) dst: Option<IpAddr>,
+    pub(super) sport: Option<u16>,
+    pub(super) dport: Option<u16>,
+    pub(super) mark: Bits,
+    /// Which rule wrote which bits of the mark last.
+    pub(super) setters: Vec<(u32, At<'r>)>,
+    pub(super) flow: FlowState,
+    pub(super) ct_mark: Bits,
+    pub(super) ct_status: Bits,
+    pub(super) zone: Option<u16>,
+    pub(super) tracking: Tracking<'r>,
+    pub(super) source: Option<Decision<'r>>,
+    pub(super) destination: Option<Decision<'r>>,
+    /// Whether NAT hooks have settled source and destination (`nf_nat_initialized`).
+    pub(super) settled: [bool; 2],
+    /// Rules that ended a NAT chain's walk without a translation.
+    pub(super) kept: Vec<Exemption<'r>>,
+    /// Rules that wrote addresses or ports without conntrack.
+    pub(super) stateless: Vec<At<'r>>,
+    /// Rules that handed the packet to a local socket or its flow to the fast path.
+    pub(super) diverted: Vec<At<'r>>,
+}
+
+/// Where conntrack stands with the packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Tracking<'r> {
+    /// It has not seen it yet.
+    NotYet,
+    /// A rule said not to.
+    Untracked(At<'r>),
+    /// It has.
+    Tracked,
+}
+
+/// Worlds that only ask "what if": they change nothing of the answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Ghost<'r> {
+    /// None: the packet's own way.
+    None,
+    /// What it would have met without this rule.
+    Without(Exemption<'r>),
+    /// What would have translated it had this rule not.
+    After(At<'r>),
+}
+
+impl<'r> World<'r> {
+    pub(super) fn new(packet: &Packet) -> Self {
+        let tuple = packet.tuple;
+        let ports = packet.later_fragment != Some(true);
+        Self {
+            state: State {
+                src: Some(tuple.src),
+                dst: Some(tuple.dst),
+                sport: Some(tuple.sport).filter(|_| ports),
+                dport: Some(tuple.dport).filter(|_| ports),
+                mark: packet.mark,
+                setters: Vec::new(),
+                flow: packet.flow.state,
+                ct_mark: packet.flow.mark,
+                ct_status: packet.flow.status,
+                zone: packet.flow.zone,
+                tracking: Tracking::NotYet,
+                source: None,
+                destination: None,
+                settled: [false; 2],
+                kept: Vec::new(),
+                stateless: Vec::new(),
+                diverted: Vec::new(),
+            },
+            ghost: Ghost::None,
+            exit: None,
+            asked: Vec::new(),
+            assumed: Vec::new(),
+            since: 0,
+            trace: Vec::new(),
+        }
+    }
+
+    /// Whether conntrack has an entry for the packet where it is now.
+    pub(super) fn has_entry(&self) -> bool {
+        self.state.tracking == Tracking::Tracked && self.state.flow != FlowState::Invalid
+    }
+
+    pub(super) fn decision(&self, source: bool) -> Option<&Decision<'r>> {
+        if source {
+            self.state.source.as_ref()
+        } else {
+            self.state.destination.as_ref()
+        }
+    }
+
+    /// The same world with something taken for granted.
+    pub(super) fn assuming(mut self, text: &str, holds: bool) -> Self {
+        self.assumed.push(Assumption {
+            text: text.to_owned(),
+            holds,
+        });
+        self
+    }
+
+    /// What was already assumed of the packet as it is now.
+    pub(super) fn recalled(&self, text: &str) -> Option<bool> {
+        let live = self.assumed.get(self.since..).unwrap_or_default();
+        live.iter().find(|a| a.text == text).map(|a| a.holds)
+    }
+
+    /// The packet changed: what was assumed of it before need not hold any more.
+    pub(super) fn changed(&mut self) {
+        self.since = self.assumed.len();
+    }
+
+    /// Writes bits of the mark: `(mark & and) ^ xor`.
+    pub(super) fn set_mark(&mut self, at: At<'r>, written: u32, mark: Bits) {
+        self.state.mark = mark;
+        for (bits, _) in &mut self.state.setters {
+            *bits &= !written;
+        }
+        self.state.setters.retain(|(bits, _)| *bits != 0);
+        self.state.setters.push((written, at));
+        self.changed();
+    }
+
+    /// Remembers who set the mark bits that a rule tests.
+    pub(super) fn asks_mark(&mut self, depth: usize, mask: u32) {
+        let setters = self.state.setters.iter();
+        for (_, at) in setters.filter(|(bits, _)| bits & mask != 0) {
+            self.asked.push((depth, *at));
+        }
+    }
+
+    fn alike(&self, other: &Self) -> bool {
+        self.state == other.state && self.ghost == other.ghost && self.exit == other.exit
+    }
+}
+
+/// Merges worlds that have become alike: what they assumed in common stays assumed.
+pub(super) fn merge<'r>(worlds: Vec<World<'r>>) -> Vec<World<'r>> {
+    if worlds.len() < 2 {
+        return worlds;
+    }
+    let mut merged: Vec<World<'r>> = Vec::with_capacity(worlds.len());
+    for world in worlds {
+        match merged.iter_mut().find(|other| other.alike(&world)) {
+            Some(other) => {
+                other.assumed.retain(|a| world.assumed.contains(a));
+                other.changed();
+            }
+            None => merged.push(world),
+        }
+    }
+    merged
+}
