@@ -49,12 +49,7 @@ impl<'r> Walk<'_, 'r> {
             }
             Action::SetZone(zone) => world.state.zone = Some(*zone),
             Action::SetField { field, value } => write_field(at, field, value.as_ref(), &mut world),
-            Action::Tproxy => {
-                world.state.diverted.push(at);
-                world.exit = Some(Fate::Passes);
-                return self.done.push(world);
-            }
-            Action::Offload => world.state.diverted.push(at),
+            Action::Tproxy | Action::Offload => world.state.diverted.push(at),
             Action::Unknown(text) if world.ghost == Ghost::None => {
                 self.log.doubt(format!("what {text} does ({at})"));
             }

@@ -84,6 +84,9 @@ fn search<'r>(view: &View<'_, 'r>, set: &'r Set, key: &[Reading<'_>]) -> Lookup<
 }
 
 fn holds(view: &View<'_, '_>, element: &Element, key: &[Reading<'_>]) -> Truth {
+    if element.key.is_empty() {
+        return Truth::Yes; // nftables' catch-all
+    }
     if element.key.len() != key.len() {
         return Truth::Unknown;
     }

@@ -207,9 +207,13 @@ impl<'r> Walk<'_, 'r> {
     }
 
     fn fork(&mut self, at: At<'r>, test: &Test, world: World<'r>, exits: &mut Exits<'r>) {
-        let (text, lasting) = match &test.condition {
-            Condition::Chance(text) | Condition::Unknown(text) => (format!("{text} ({at})"), false),
-            condition => (words::condition(condition), true),
+        let lasting = matches!(
+            test.condition,
+            Condition::Compare { .. } | Condition::Member { .. }
+        );
+        let text = match words::condition(&test.condition) {
+            text if lasting => text,
+            text => format!("{text} ({at})"),
         };
         let held = world.recalled(&text).filter(|_| lasting);
         match held.map(|holds| holds != test.negated) {
@@ -242,6 +246,10 @@ impl<'r> Walk<'_, 'r> {
                     Lookup::Maybe(_) => Truth::Unknown,
                     Lookup::Absent => return Truth::No,
                 }
+            }
+            Condition::AnyOf(tests) => {
+                let each = tests.iter().map(|test| self.test(at, test, world));
+                each.fold(Truth::No, Truth::or)
             }
             Condition::Chance(_) | Condition::Unknown(_) => Truth::Unknown,
         };
@@ -331,6 +339,7 @@ fn mark_mask(test: &Test) -> Option<u32> {
             });
             marks.reduce(|a, b| a | b)
         }
+        Condition::AnyOf(tests) => tests.iter().filter_map(mark_mask).reduce(|a, b| a | b),
         _ => None,
     }
 }

@@ -31,6 +31,10 @@ pub fn condition(condition: &Condition) -> String {
             let fields: Vec<String> = fields.iter().map(field).collect();
             format!("{} in {}", fields.join(" and "), self::set(set))
         }
+        Condition::AnyOf(tests) => {
+            let tests: Vec<String> = tests.iter().map(test).collect();
+            tests.join(" or ")
+        }
         Condition::Chance(text) | Condition::Unknown(text) => text.clone(),
     }
 }
