@@ -21,8 +21,8 @@ const CONNTRACK: i32 = -200;
 const NAT_DST: i32 = -100;
 /// `NF_IP_PRI_NAT_SRC`, of postrouting and input.
 const NAT_SRC: i32 = 100;
-/// Chains of equal priority and unknown order that are tried in every order, at most.
-const MAX_UNORDERED: usize = 3;
+/// Orders that are tried where it is not known in which chains of equal priority run, at most.
+const MAX_ORDERS: usize = 12;
 
 /// A packet on its way through a namespace's hooks.
 pub(super) struct Passage<'w, 'r> {
@@ -93,9 +93,10 @@ impl<'w, 'r> Passage<'w, 'r> {
         let mut orders: Vec<Vec<BaseAt<'w, 'r>>> = vec![Vec::new()];
         for group in groups {
             let known = group.iter().all(|base| base.base.registered.is_some());
+            let several: usize = (1..=group.len()).fold(orders.len(), usize::saturating_mul);
             if known || group.len() < 2 {
                 orders.iter_mut().for_each(|order| order.extend(group));
-            } else if group.len() <= MAX_UNORDERED && orders.len() == 1 {
+            } else if several <= MAX_ORDERS {
                 orders = permutations(group)
                     .into_iter()
                     .flat_map(|p| orders.iter().map(move |o| [o.as_slice(), &p].concat()))
