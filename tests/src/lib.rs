@@ -6,6 +6,7 @@
 
 pub mod lab;
 pub mod labs;
+pub mod replay;
 pub mod runner;
 pub mod trace;
 pub mod traffic;

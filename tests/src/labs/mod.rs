@@ -18,6 +18,7 @@ mod options;
 mod protocols;
 mod readme;
 mod refusals;
+mod replayed;
 mod reply;
 mod service;
 mod shapes;
@@ -166,6 +167,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         refusals::CASES,
         service::CASES,
         shapes::CASES,
+        replayed::CASES,
         reply::CASES,
     ]
     .into_iter()
