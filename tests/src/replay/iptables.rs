@@ -76,6 +76,24 @@ pub(super) fn draft(tool: Tool, random: &mut Random) -> Draft {
     }
 }
 
+/// Every table, with no rules and policies that accept: a table that is not mentioned keeps both.
+pub(super) fn empty() -> Draft {
+    let chain = |(name, _): &(&str, Role)| Chain {
+        name: (*name).to_owned(),
+        head: "ACCEPT".to_owned(),
+        rules: Vec::new(),
+    };
+    let table = |(name, builtin): &Shape| Table {
+        name: (*name).to_owned(),
+        sets: String::new(),
+        chains: builtin.iter().map(chain).collect(),
+    };
+    Draft {
+        tool: Tool::Legacy,
+        tables: SHAPES.iter().map(table).collect(),
+    }
+}
+
 fn table((name, builtin): &Shape, random: &mut Random) -> Table {
     let mut roles: Vec<Role> = builtin.iter().map(|(_, role)| *role).collect();
     roles.dedup();

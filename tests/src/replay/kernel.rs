@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::process::Command;
-use tracer_core::ruleset::{Backend, Family, Ruleset, TableId, Unread, ipset, iptables, nft};
+use tracer_core::ruleset::{Backend, Dumps, Family, Ruleset, TableId, assemble};
 
 /// How often each rule matched, by table, chain and number.
 pub(super) type Counts = BTreeMap<(String, String, u32), u64>;
@@ -40,12 +40,11 @@ pub(super) fn load(lab: &Lab, draft: &Draft) -> Result<()> {
 /// Takes every rule of the tool's stores away.
 pub(super) fn clear(lab: &Lab, tool: Tool) -> Result<()> {
     if tool == Tool::Legacy {
-        let empty: String = ["raw", "mangle", "nat", "filter"]
-            .iter()
-            .map(|table| format!("*{table}\nCOMMIT\n"))
-            .collect();
+        let empty = super::iptables::empty();
         let mut command = Command::new("iptables-legacy-restore");
-        return lab.in_ns("node", || netns::run_with_input(&mut command, &empty))?;
+        return lab.in_ns("node", || {
+            netns::run_with_input(&mut command, &empty.text())
+        })?;
     }
     lab.run("node", "nft flush ruleset").map(drop)
 }
@@ -58,59 +57,28 @@ pub(super) struct Reading {
     pub(super) dump: String,
 }
 
+/// Reads the rules back.
 pub(super) fn read(lab: &Lab, tool: Tool) -> Result<Reading> {
-    match tool {
-        Tool::Legacy => saved(lab, "iptables-legacy-save", Backend::IptablesLegacy),
-        Tool::IptablesNft => saved(lab, "iptables-nft-save", Backend::IptablesNft),
-        Tool::Nft => listed(lab),
+    let say = |line: &str| lab.run("node", line);
+    let mut dumps = Dumps {
+        ipset: Some(say("ipset save")?),
+        ..Dumps::default()
+    };
+    if tool == Tool::Legacy {
+        dumps.legacy = vec![(Family::Ip, say("iptables-legacy-save")?)];
+    } else {
+        dumps.nft_json = Some(say("nft -j -a list ruleset")?);
+        dumps.nft_text = Some(say("nft -a list ruleset")?);
+        dumps.hooks = Some(say("nft list hooks")?);
     }
-}
-
-fn saved(lab: &Lab, program: &str, backend: Backend) -> Result<Reading> {
-    let sets = ipset::parse(&lab.run("node", "ipset save")?);
-    let dump = lab.run("node", program)?;
-    let origin = iptables::Origin {
-        backend,
-        family: Family::Ip,
-        sets: &sets.sets,
-    };
-    let saved = iptables::parse(&dump, &origin);
-    understood(&[sets.unread, saved.unread].concat(), &dump)?;
-    let ruleset = Ruleset {
-        tables: saved.tables,
-        sets: sets.sets,
-        unread: Vec::new(),
-    };
-    Ok(Reading { ruleset, dump })
-}
-
-fn listed(lab: &Lab) -> Result<Reading> {
-    let json = lab.run("node", "nft -j -a list ruleset")?;
-    let dump = lab.run("node", "nft -a list ruleset")?;
-    let mut listed = nft::parse(&json, Some(&dump));
-    understood(&listed.unread, &dump)?;
-    // Loaded in one go: tables in their order, chains by their handles.
-    let handles = &listed.handles;
-    for (n, table) in (0..).zip(&mut listed.tables) {
-        for chain in &mut table.chains {
-            let handle = handles.get(&(table.id.clone(), chain.name.clone()));
-            if let (Some(base), Some(handle)) = (&mut chain.base, handle) {
-                base.registered = Some((n << 32) + handle);
-            }
-        }
+    if tool == Tool::IptablesNft {
+        dumps.nft_save = vec![(Family::Ip, say("iptables-nft-save")?)];
     }
-    let ruleset = Ruleset {
-        tables: listed.tables,
-        sets: listed.sets,
-        unread: Vec::new(),
-    };
-    Ok(Reading { ruleset, dump })
-}
-
-fn understood(unread: &[Unread], dump: &str) -> Result<()> {
-    match unread.first() {
+    let ruleset = assemble(&dumps);
+    let dump = format!("{dumps:#?}").replace("\\n", "\n");
+    match ruleset.unread.first() {
         Some(unread) => bail!("{}: {}\nthe dump was:\n{dump}", unread.what, unread.why),
-        None => Ok(()),
+        None => Ok(Reading { ruleset, dump }),
     }
 }
 

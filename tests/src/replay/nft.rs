@@ -101,10 +101,24 @@ fn filled(
         .map(|(name, _)| name.as_str())
         .collect();
     let rules = (0..random.below(7)).map(|_| {
-        let mut words: Vec<String> = (0..random.below(4)).map(|_| test(role, random)).collect();
+        let mut words: Vec<String> = Vec::new();
+        for _ in 0..random.below(4) {
+            let test = test(role, random);
+            // nft refuses rules that want two protocols at once.
+            if !words
+                .iter()
+                .any(|word| of_transport(word) && of_transport(&test))
+            {
+                words.push(test);
+            }
+        }
+        let action = action(role, &callable, random);
+        if of_transport(&action) {
+            words.retain(|word| !of_transport(word));
+            words.push("meta l4proto udp".to_owned());
+        }
         // Every rule counts, where all its tests have held.
-        words.push("counter".to_owned());
-        words.push(action(role, &callable, random));
+        words.extend(["counter".to_owned(), action]);
         words.join(" ")
     });
     Chain {
@@ -112,6 +126,10 @@ fn filled(
         head,
         rules: rules.collect(),
     }
+}
+
+fn of_transport(test: &str) -> bool {
+    test.contains("dport") || test.contains("l4proto")
 }
 
 fn not(random: &mut Random) -> &'static str {
@@ -126,7 +144,7 @@ fn test(role: Role, random: &mut Random) -> String {
         2 => format!("ip daddr {not}{{ 10.40.1.0/24, 172.20.0.9, 203.0.113.5-203.0.113.80 }}"),
         3 => format!("ip saddr {not}@nets"),
         4 => format!("ip daddr {not}@nets"),
-        5 => format!("ip daddr . th dport {not}@pairs"),
+        5 => format!("meta l4proto {{ tcp, udp }} ip daddr . th dport {not}@pairs"),
         6 => format!(
             "iifname {not}\"{}\"",
             random.pick(&["veth-pod", "veth*", "eth0"])
@@ -170,7 +188,7 @@ fn action(role: Role, callable: &[&str], random: &mut Random) -> String {
         return match random.below(5) {
             0 => format!("goto {to}"),
             1 => format!("ip daddr vmap {{ 10.40.0.0/16 : jump {to}, 203.0.113.5 : return }}"),
-            2 => format!("th dport vmap {{ 53 : jump {to}, 80 : accept, 1000-9000 : goto {to} }}"),
+            2 => format!("udp dport vmap {{ 53 : jump {to}, 80 : accept, 1000-9000 : goto {to} }}"),
             _ => format!("jump {to}"),
         };
     }

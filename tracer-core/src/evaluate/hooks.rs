@@ -123,7 +123,7 @@ impl<'w, 'r> Passage<'w, 'r> {
             let mut next = Vec::new();
             for world in worlds {
                 match &stage {
-                    Stage::Conntrack => next.push(tracked(world)),
+                    Stage::Conntrack => next.push(self.conntrack(world)),
                     Stage::Nat(chains) => next.extend(self.nat(hook, chains, world)),
                     Stage::Chain(base) => next.extend(self.base(hook, *base, world)),
                 }
@@ -131,6 +131,20 @@ impl<'w, 'r> Passage<'w, 'r> {
             worlds = merge(next);
         }
         worlds
+    }
+
+    /// Conntrack looks at the packet, unless a rule said not to, or none asked for it.
+    fn conntrack(&self, mut world: World<'r>) -> World<'r> {
+        let known = matches!(
+            world.state.flow,
+            FlowState::Established | FlowState::Related
+        );
+        let on = known || self.rules.tracks(self.packet.version());
+        if on && world.state.tracking == Tracking::NotYet {
+            world.state.tracking = Tracking::Tracked;
+            world.changed();
+        }
+        world
     }
 
     /// One base chain; what it drops has come to its end.
@@ -216,15 +230,6 @@ impl<'w, 'r> Passage<'w, 'r> {
             }
         }
     }
-}
-
-/// Conntrack looks at the packet, unless a rule said not to.
-fn tracked(mut world: World<'_>) -> World<'_> {
-    if world.state.tracking == Tracking::NotYet {
-        world.state.tracking = Tracking::Tracked;
-        world.changed();
-    }
-    world
 }
 
 /// What runs at a hook, in order.

@@ -1,5 +1,6 @@
 //! The rule stores by name and by hook: what the kernel resolves when rules are loaded.
 
+use super::tracking;
 use crate::ruleset::{Backend, Base, Chain, ChainKind, Family, Hook, Policy};
 use crate::ruleset::{Rule, RuleId, Ruleset, Table};
 use foldhash::fast::RandomState;
@@ -11,6 +12,8 @@ use std::fmt;
 pub struct Rules<'r> {
     pub(super) ruleset: &'r Ruleset,
     pub(super) tables: Vec<Named<'r>>,
+    /// Whether conntrack runs, for IPv4 and IPv6.
+    tracks: [bool; 2],
 }
 
 /// A table and its chains by name.
@@ -31,7 +34,14 @@ impl<'r> Rules<'r> {
         Self {
             ruleset,
             tables: ruleset.tables.iter().map(named).collect(),
+            tracks: [4, 6].map(|version| tracking::is_on(ruleset, version)),
         }
+    }
+
+    /// Whether conntrack runs for an IP version.
+    pub(super) fn tracks(&self, version: u8) -> bool {
+        let [v4, v6] = self.tracks;
+        if version == 4 { v4 } else { v6 }
     }
 
     /// Base chains that a packet of this IP version meets at a hook, in no particular order.

@@ -25,6 +25,7 @@ mod packet;
 mod read;
 #[cfg(test)]
 mod tests;
+mod tracking;
 mod walk;
 pub mod words;
 mod world;
