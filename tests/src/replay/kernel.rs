@@ -74,11 +74,24 @@ pub(super) fn read(lab: &Lab, tool: Tool) -> Result<Reading> {
     if tool == Tool::IptablesNft {
         dumps.nft_save = vec![(Family::Ip, say("iptables-nft-save")?)];
     }
-    let ruleset = assemble(&dumps);
+    let mut ruleset = assemble(&dumps);
+    in_order_of_loading(&mut ruleset);
     let dump = format!("{dumps:#?}").replace("\\n", "\n");
     match ruleset.unread.first() {
         Some(unread) => bail!("{}: {}\nthe dump was:\n{dump}", unread.what, unread.why),
         None => Ok(Reading { ruleset, dump }),
+    }
+}
+
+/// Not every kernel lists its hooks; here the order is known: the draft's, loaded in one go. Tables
+/// of iptables-legacy are alone.
+fn in_order_of_loading(ruleset: &mut Ruleset) {
+    let chains = ruleset
+        .tables
+        .iter_mut()
+        .flat_map(|table| &mut table.chains);
+    for (n, base) in (0..).zip(chains.filter_map(|chain| chain.base.as_mut())) {
+        base.registered = Some(n);
     }
 }
 
