@@ -42,6 +42,12 @@ impl<'r> Outcome<'r> {
     pub fn given(&self, seen: &Seen) -> Self {
         let mut given = self.clone();
         given.ends.retain(|end| end.could_be(seen));
+        let ends = &given.ends;
+        let decided = |by: At<'r>| {
+            let decisions = ends.iter().flat_map(|end| [&end.source, &end.destination]);
+            decisions.flatten().any(|decision| decision.by == by)
+        };
+        given.shadowed.retain(|note| decided(note.by));
         given
     }
 
@@ -58,12 +64,15 @@ impl<'r> Outcome<'r> {
         }
     }
 
-    /// Whether no rule of any store translates the packet's source, and none kept it from that: it
-    /// is nobody's business here.
+    /// Whether the packet passes, no rule of any store translates its source, and none kept it from
+    /// that.
     #[must_use]
     pub fn no_rule_matches(&self) -> bool {
         let untouched = |end: &End<'_>| {
-            end.source.is_none() && end.exemptions.is_empty() && end.untracked.is_none()
+            end.fate == Fate::Passes
+                && end.source.is_none()
+                && end.exemptions.is_empty()
+                && end.untracked.is_none()
         };
         self.doubts.is_empty() && self.ends.iter().all(untouched)
     }

@@ -175,6 +175,7 @@ impl<'w, 'r> Passage<'w, 'r> {
     /// The NAT hook: only for a flow's first packet, and once for source and destination each.
     fn nat(&mut self, hook: Hook, chains: &[BaseAt<'w, 'r>], world: World<'r>) -> Vec<World<'r>> {
         let source = matches!(hook, Hook::Postrouting | Hook::Input);
+        let kept = world.state.kept.len();
         let (asks, mut out) = self.consulting(world, source);
         let mut worlds: Vec<World<'r>> = asks.into_iter().collect();
         for base in chains {
@@ -193,13 +194,16 @@ impl<'w, 'r> Passage<'w, 'r> {
             worlds = merge(next);
         }
         for mut world in worlds {
+            if world.decision(source).is_some() {
+                world.state.kept.truncate(kept); // from which it was not kept in the end
+            }
             translate(&mut world, source);
             if let Some(settled) = world.state.settled.get_mut(usize::from(source)) {
                 *settled = true;
             }
             out.push(world);
         }
-        out
+        merge(out)
     }
 
     /// The world that consults NAT chains, and those that do not. A flow whose state is not known

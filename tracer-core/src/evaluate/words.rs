@@ -19,7 +19,11 @@ pub fn test(test: &Test) -> String {
 pub fn condition(condition: &Condition) -> String {
     match condition {
         Condition::Compare { field, op, values } => {
-            let values: Vec<String> = values.iter().map(value).collect();
+            let text = match field {
+                Field::Mark { .. } | Field::CtMark { .. } => in_hex,
+                _ => value,
+            };
+            let values: Vec<String> = values.iter().map(text).collect();
             format!(
                 "{} {} {}",
                 self::field(field),
@@ -129,6 +133,15 @@ pub fn value(value: &Value) -> String {
         Value::Name(name) => format!("{name:?}"),
         Value::NamePrefix(prefix) => format!("{:?}", format!("{prefix}*")),
         Value::Type(kind) => addr_type(*kind).to_owned(),
+    }
+}
+
+/// Marks are written in hexadecimal.
+fn in_hex(mark: &Value) -> String {
+    match mark {
+        Value::Number(n) => format!("{n:#x}"),
+        Value::Numbers(low, high) => format!("{low:#x}-{high:#x}"),
+        other => value(other),
     }
 }
 

@@ -147,7 +147,7 @@ fn i8_mark_without_mask_is_the_whole_mark() {
     packet.mark = Bits::all(0x14000);
     assert_eq!(
         told(&[Legacy(&text)], &packet, Way::Forwarded),
-        "passes\nnear miss POSTROUTING 1: mark is 16384\nno rule matches"
+        "passes\nnear miss POSTROUTING 1: mark is 0x4000\nno rule matches"
     );
 }
 
