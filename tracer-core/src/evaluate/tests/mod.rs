@@ -1,6 +1,7 @@
 //! Rules as their tools print them, a packet, and what the evaluator says.
 
 mod cases;
+mod fixtures;
 mod oracles;
 
 use super::{
