@@ -11,15 +11,15 @@ pub(super) enum Tool {
     Nft,
 }
 
-/// A ruleset of one store.
+/// A ruleset, perhaps of two stores.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
-    pub(super) tool: Tool,
     pub(super) tables: Vec<Table>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Table {
+    pub(super) tool: Tool,
     /// iptables: its name; nft: `ip NAME`.
     pub(super) name: String,
     /// nft's sets and maps, complete.
@@ -36,16 +36,29 @@ pub(super) struct Chain {
 }
 
 impl Draft {
+    /// The tools that load it, in the order in which they do.
+    pub(super) fn tools(&self) -> Vec<Tool> {
+        let mut tools: Vec<Tool> = self.tables.iter().map(|table| table.tool).collect();
+        tools.dedup();
+        tools
+    }
+
     /// What `iptables-restore` or `nft -f` takes.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self, tool: Tool) -> String {
         let mut text = String::new();
-        for table in &self.tables {
-            match self.tool {
+        for table in self.tables.iter().filter(|table| table.tool == tool) {
+            match tool {
                 Tool::Nft => native(&mut text, table),
                 Tool::Legacy | Tool::IptablesNft => restored(&mut text, table),
             }
         }
         text
+    }
+
+    /// All of it, for people.
+    pub(super) fn whole(&self) -> String {
+        let part = |tool| format!("{tool:?}:\n{}", self.text(tool));
+        self.tools().into_iter().map(part).collect()
     }
 
     /// How many rules there are.

@@ -62,18 +62,15 @@ const SHAPES: &[Shape] = &[
 ];
 
 /// A ruleset for one of the backends.
-pub(super) fn draft(tool: Tool, random: &mut Random) -> Draft {
+pub(super) fn tables(tool: Tool, random: &mut Random) -> Vec<Table> {
     let tables = SHAPES
         .iter()
         .filter(|(name, _)| *name == "nat" || random.percent(60));
     let tables: Vec<&Shape> = tables.collect();
-    Draft {
-        tool,
-        tables: tables
-            .into_iter()
-            .map(|shape| table(shape, random))
-            .collect(),
-    }
+    tables
+        .into_iter()
+        .map(|shape| table(tool, shape, random))
+        .collect()
 }
 
 /// Every table, with no rules and policies that accept: a table that is not mentioned keeps both.
@@ -84,17 +81,17 @@ pub(super) fn empty() -> Draft {
         rules: Vec::new(),
     };
     let table = |(name, builtin): &Shape| Table {
+        tool: Tool::Legacy,
         name: (*name).to_owned(),
         sets: String::new(),
         chains: builtin.iter().map(chain).collect(),
     };
     Draft {
-        tool: Tool::Legacy,
         tables: SHAPES.iter().map(table).collect(),
     }
 }
 
-fn table((name, builtin): &Shape, random: &mut Random) -> Table {
+fn table(tool: Tool, (name, builtin): &Shape, random: &mut Random) -> Table {
     let mut roles: Vec<Role> = builtin.iter().map(|(_, role)| *role).collect();
     roles.dedup();
     roles.sort_by_key(|role| *role == Role::NatAfter);
@@ -115,6 +112,7 @@ fn table((name, builtin): &Shape, random: &mut Random) -> Table {
         chains.push(filled(chain, "-", *role, &own[n + 1..], random));
     }
     Table {
+        tool,
         name: (*name).to_owned(),
         sets: String::new(),
         chains,

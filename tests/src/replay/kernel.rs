@@ -20,31 +20,29 @@ pub(super) fn load_sets(lab: &Lab) -> Result<()> {
     lab.in_ns("node", || netns::run_with_input(&mut command, IPSETS))?
 }
 
-/// Puts the rules in the place of those that are there.
+/// Loads the rules, one tool after the other.
 pub(super) fn load(lab: &Lab, draft: &Draft) -> Result<()> {
-    let mut command = match draft.tool {
-        Tool::Legacy => Command::new("iptables-legacy-restore"),
-        Tool::IptablesNft => Command::new("iptables-nft-restore"),
-        Tool::Nft => Command::new("nft"),
-    };
-    match draft.tool {
-        Tool::Legacy => command.args(["-w", "10"]),
-        Tool::IptablesNft => &mut command,
-        Tool::Nft => command.args(["-f", "-"]),
-    };
-    lab.in_ns("node", || {
-        netns::run_with_input(&mut command, &draft.text())
-    })?
+    for tool in draft.tools() {
+        let mut command = match tool {
+            Tool::Legacy => Command::new("iptables-legacy-restore"),
+            Tool::IptablesNft => Command::new("iptables-nft-restore"),
+            Tool::Nft => Command::new("nft"),
+        };
+        match tool {
+            Tool::Legacy => command.args(["-w", "10"]),
+            Tool::IptablesNft => &mut command,
+            Tool::Nft => command.args(["-f", "-"]),
+        };
+        let text = draft.text(tool);
+        lab.in_ns("node", || netns::run_with_input(&mut command, &text))??;
+    }
+    Ok(())
 }
 
-/// Takes every rule of the tool's stores away.
-pub(super) fn clear(lab: &Lab, tool: Tool) -> Result<()> {
-    if tool == Tool::Legacy {
-        let empty = super::iptables::empty();
-        let mut command = Command::new("iptables-legacy-restore");
-        return lab.in_ns("node", || {
-            netns::run_with_input(&mut command, &empty.text())
-        })?;
+/// Takes every rule away.
+pub(super) fn clear(lab: &Lab, draft: &Draft) -> Result<()> {
+    if draft.tools().contains(&Tool::Legacy) {
+        load(lab, &super::iptables::empty())?;
     }
     lab.run("node", "nft flush ruleset").map(drop)
 }
@@ -58,20 +56,22 @@ pub(super) struct Reading {
 }
 
 /// Reads the rules back.
-pub(super) fn read(lab: &Lab, tool: Tool) -> Result<Reading> {
+pub(super) fn read(lab: &Lab, draft: &Draft) -> Result<Reading> {
+    let tools = draft.tools();
     let say = |line: &str| lab.run("node", line);
     let mut dumps = Dumps {
         ipset: Some(say("ipset save")?),
         ..Dumps::default()
     };
-    if tool == Tool::Legacy {
+    if tools.contains(&Tool::Legacy) {
         dumps.legacy = vec![(Family::Ip, say("iptables-legacy-save")?)];
-    } else {
+    }
+    if tools != [Tool::Legacy] {
         dumps.nft_json = Some(say("nft -j -a list ruleset")?);
         dumps.nft_text = Some(say("nft -a list ruleset")?);
         dumps.hooks = Some(say("nft list hooks")?);
     }
-    if tool == Tool::IptablesNft {
+    if tools.contains(&Tool::IptablesNft) {
         dumps.nft_save = vec![(Family::Ip, say("iptables-nft-save")?)];
     }
     let mut ruleset = assemble(&dumps);
@@ -83,8 +83,8 @@ pub(super) fn read(lab: &Lab, tool: Tool) -> Result<Reading> {
     }
 }
 
-/// Not every kernel lists its hooks; here the order is known: the draft's, loaded in one go. Tables
-/// of iptables-legacy are alone.
+/// Not every kernel lists its hooks; here the order is known: first iptables-legacy's (their
+/// hooks outlive the rules), then the others as they were loaded in one go.
 fn in_order_of_loading(ruleset: &mut Ruleset) {
     let chains = ruleset
         .tables
@@ -97,29 +97,32 @@ fn in_order_of_loading(ruleset: &mut Ruleset) {
 
 /// A table's name in [`Counts`].
 pub(super) fn table_key(id: &TableId) -> String {
-    match id.backend {
-        Backend::Nft => format!("{} {}", id.family, id.name),
-        _ => id.name.clone(),
-    }
+    format!("{} {} {}", id.backend, id.family, id.name)
 }
 
 /// What the kernel counted.
-pub(super) fn counts(lab: &Lab, tool: Tool) -> Result<Counts> {
-    match tool {
-        Tool::Legacy => Ok(saved_counts(&lab.run("node", "iptables-legacy-save -c")?)),
-        Tool::IptablesNft => Ok(saved_counts(&lab.run("node", "iptables-nft-save -c")?)),
-        Tool::Nft => listed_counts(&lab.run("node", "nft -j -a list ruleset")?),
+pub(super) fn counts(lab: &Lab, draft: &Draft) -> Result<Counts> {
+    let mut counts = Counts::new();
+    for tool in draft.tools() {
+        let more = match tool {
+            Tool::Legacy => saved_counts(lab, Backend::IptablesLegacy, "iptables-legacy-save -c")?,
+            Tool::IptablesNft => saved_counts(lab, Backend::IptablesNft, "iptables-nft-save -c")?,
+            Tool::Nft => listed_counts(&lab.run("node", "nft -j -a list ruleset")?)?,
+        };
+        counts.extend(more);
     }
+    Ok(counts)
 }
 
 /// `[PACKETS:BYTES] -A CHAIN …`.
-fn saved_counts(dump: &str) -> Counts {
+fn saved_counts(lab: &Lab, backend: Backend, program: &str) -> Result<Counts> {
+    let dump = lab.run("node", program)?;
     let mut counts = Counts::new();
-    let mut table = "";
+    let mut table = String::new();
     let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
     for line in dump.lines() {
         if let Some(name) = line.strip_prefix('*') {
-            table = name;
+            table = format!("{backend} ip {name}");
             numbers.clear();
         }
         let rule = line.strip_prefix('[').and_then(|l| l.split_once(':'));
@@ -129,10 +132,10 @@ fn saved_counts(dump: &str) -> Counts {
         let chain = rest.split(' ').nth(2).unwrap_or_default();
         let number = numbers.entry(chain).or_insert(0);
         *number += 1;
-        let key = (table.to_owned(), chain.to_owned(), *number);
+        let key = (table.clone(), chain.to_owned(), *number);
         counts.insert(key, packets.parse().unwrap_or(u64::MAX));
     }
-    counts
+    Ok(counts)
 }
 
 fn listed_counts(json: &str) -> Result<Counts> {
@@ -145,7 +148,7 @@ fn listed_counts(json: &str) -> Result<Counts> {
     for rule in objects.iter().filter_map(|object| object.get("rule")) {
         let word = |key: &str| rule[key].as_str().unwrap_or_default();
         let at = (
-            format!("{} {}", word("family"), word("table")),
+            format!("nft {} {}", word("family"), word("table")),
             word("chain").to_owned(),
         );
         let number = numbers.entry(at.clone()).or_insert(0);

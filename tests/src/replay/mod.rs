@@ -40,6 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub fn compare(rulesets: u64, seed: u64) -> Result<()> {
     let mut bench = Bench::new()?;
     let mut certain = 0;
+    let mut tally = Tally::default();
     for n in 0..rulesets {
         let seed = seed.wrapping_add(n);
         let draft = made_up(seed);
@@ -47,27 +48,38 @@ pub fn compare(rulesets: u64, seed: u64) -> Result<()> {
         if let Some(difference) = round.difference {
             let (draft, difference) = bench.smallest(draft, seed, difference)?;
             bail!(
-                "seed {seed}, {:?}:\n{}\n{difference}",
-                draft.tool,
-                draft.text()
+                "seed {seed}:
+{}
+{difference}",
+                draft.whole()
             );
         }
         certain += u64::from(round.certain);
+        tally.add(&round.tally);
     }
-    println!("{certain} of {rulesets} rulesets, seeds from {seed}, agree in every rule's count");
+    println!(
+        "{certain} of {rulesets} rulesets, seeds from {seed}, agree in every rule's count; {tally:?}"
+    );
     if certain * 10 < rulesets * 9 {
         bail!("only {certain} of {rulesets} rulesets had certain answers");
     }
     Ok(())
 }
 
+/// Each store alone, and each pair that a node may have.
 fn made_up(seed: u64) -> Draft {
     let mut random = Random::new(seed);
-    match seed % 3 {
-        0 => iptables::draft(Tool::Legacy, &mut random),
-        1 => iptables::draft(Tool::IptablesNft, &mut random),
-        _ => nft::draft(&mut random),
+    let mut tables = Vec::new();
+    if matches!(seed % 5, 0 | 3 | 4) {
+        tables.extend(iptables::tables(Tool::Legacy, &mut random));
     }
+    if matches!(seed % 5, 1 | 3) {
+        tables.extend(iptables::tables(Tool::IptablesNft, &mut random));
+    }
+    if matches!(seed % 5, 2 | 4) {
+        tables.extend(nft::tables(&mut random));
+    }
+    Draft { tables }
 }
 
 /// The lab and its sockets.
@@ -81,8 +93,44 @@ struct Bench {
     sport: u16,
 }
 
+/// How many packets fared how, to show that rules were met at all.
+#[derive(Debug, Default)]
+struct Tally {
+    packets: usize,
+    translated: usize,
+    exempted: usize,
+    untracked: usize,
+    dropped: usize,
+    rules_matched: usize,
+}
+
+impl Tally {
+    fn of(outcomes: &[Outcome<'_>]) -> Self {
+        let ends = || outcomes.iter().filter_map(|outcome| outcome.ends.first());
+        let count = |is: &dyn Fn(&End<'_>) -> bool| ends().filter(|end| is(end)).count();
+        Self {
+            packets: outcomes.len(),
+            translated: count(&|end| end.source.is_some() || end.destination.is_some()),
+            exempted: count(&|end| !end.exemptions.is_empty()),
+            untracked: count(&|end| end.untracked.is_some()),
+            dropped: count(&|end| end.fate != Fate::Passes),
+            rules_matched: ends().map(|end| end.trace.len()).sum(),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.translated += other.translated;
+        self.exempted += other.exempted;
+        self.untracked += other.untracked;
+        self.dropped += other.dropped;
+        self.rules_matched += other.rules_matched;
+    }
+}
+
 /// What one ruleset showed.
 struct Round {
+    tally: Tally,
     /// Whether every answer was certain: only then can counts be compared.
     certain: bool,
     difference: Option<String>,
@@ -118,7 +166,7 @@ impl Bench {
 
     fn round(&mut self, draft: &Draft, seed: u64) -> Result<Round> {
         kernel::load(&self.lab, draft)?;
-        let reading = kernel::read(&self.lab, draft.tool)?;
+        let reading = kernel::read(&self.lab, draft)?;
         let probes = self.probes(seed);
         let rules = Rules::new(&reading.ruleset);
         let outcomes: Vec<Outcome<'_>> = probes
@@ -143,12 +191,13 @@ impl Bench {
             }
         }
         if certain {
-            self.counters(draft.tool, &reading.ruleset, &outcomes, &mut difference)?;
+            self.counters(draft, &reading.ruleset, &outcomes, &mut difference)?;
         }
-        kernel::clear(&self.lab, draft.tool)?;
+        kernel::clear(&self.lab, draft)?;
         let difference = (!difference.is_empty())
             .then(|| format!("{difference}\nthe dump was:\n{}", reading.dump));
         Ok(Round {
+            tally: Tally::of(&outcomes),
             certain,
             difference,
         })
@@ -185,7 +234,7 @@ impl Bench {
     /// Compares every rule's counter with how often the evaluator saw its tests hold.
     fn counters(
         &self,
-        tool: Tool,
+        draft: &Draft,
         ruleset: &Ruleset,
         outcomes: &[Outcome<'_>],
         difference: &mut String,
@@ -196,7 +245,7 @@ impl Bench {
             let key = (kernel::table_key(&id.table), id.chain, id.index);
             *expected.entry(key).or_insert(0) += 1;
         }
-        let counted = kernel::counts(&self.lab, tool)?;
+        let counted = kernel::counts(&self.lab, draft)?;
         for (rule, count) in &expected {
             let kernel = counted.get(rule);
             if kernel != Some(count) {

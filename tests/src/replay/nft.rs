@@ -1,6 +1,6 @@
 //! Made-up rules for nft itself.
 
-use super::draft::{Chain, Draft, Table, Tool};
+use super::draft::{Chain, Table, Tool};
 use super::random::Random;
 use super::words::{ALIASES, ELSEWHERE, MARKS, MASKS, PREFIXES};
 
@@ -53,15 +53,12 @@ const BASES: &[(&str, &str, Role)] = &[
 ];
 
 /// A ruleset of one or two tables.
-pub(super) fn draft(random: &mut Random) -> Draft {
+pub(super) fn tables(random: &mut Random) -> Vec<Table> {
     let tables = (0..1 + random.below(2)).map(|n| {
         let family = random.pick(&["ip", "inet"]);
         table(&format!("{family} made-{n}"), random)
     });
-    Draft {
-        tool: Tool::Nft,
-        tables: tables.collect(),
-    }
+    tables.collect()
 }
 
 fn table(name: &str, random: &mut Random) -> Table {
@@ -82,6 +79,7 @@ fn table(name: &str, random: &mut Random) -> Table {
         chains.push(filled(&format!("base-{n}"), head, *role, &own, random));
     }
     Table {
+        tool: Tool::Nft,
         name: name.to_owned(),
         sets: SETS.to_owned(),
         chains,

@@ -17,11 +17,11 @@ use crate::inventory::Namespace;
 use crate::ruleset::{Action, Backend, Chain, Condition, Field, Hook, Policy, Step, Test};
 
 /// Rules looked at for one packet, at most.
-const MAX_STEPS: u32 = 4_000_000;
+const MAX_STEPS: u32 = 1_000_000;
 /// Worlds followed at once, at most.
 const MAX_WORLDS: usize = 64;
 /// Chains inside each other, at most.
-const MAX_DEPTH: usize = 128;
+const MAX_DEPTH: usize = 48;
 /// Near misses and shadowed rules told, at most.
 const MAX_NOTES: usize = 64;
 
@@ -126,6 +126,14 @@ impl<'r> Walk<'_, 'r> {
                 .doubt(format!("{at} goes to {name}, which is not there"));
             return vec![world];
         };
+        let inside = |chain: &'r Chain| {
+            let mut callers = self.path.iter().map(|at| at.chain).chain([at.chain]);
+            callers.any(|caller| std::ptr::eq(caller, chain))
+        };
+        if inside(chain) {
+            self.log.doubt(format!("{at} goes round in a ring"));
+            return vec![world];
+        }
         if self.path.len() >= MAX_DEPTH {
             self.log
                 .doubt(format!("more than {MAX_DEPTH} chains inside each other"));

@@ -3,6 +3,7 @@
 mod cases;
 mod fixtures;
 mod oracles;
+mod properties;
 
 use super::{
     Bits, End, Fate, Outcome, Owner, Packet, Port, Rules, Target, Translation, Way, evaluate, words,
