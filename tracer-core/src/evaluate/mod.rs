@@ -19,6 +19,7 @@ mod here;
 mod hooks;
 mod index;
 mod lookup;
+mod matching;
 mod nat;
 mod outcome;
 mod packet;

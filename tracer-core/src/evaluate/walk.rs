@@ -7,14 +7,14 @@
 
 use super::bits::Truth;
 use super::index::{At, BaseAt, Rules};
-use super::lookup::{Lookup, lookup};
+use super::matching::mark_mask;
 use super::outcome::{Exemption, Fate, NearMiss, PtrEq, Shadowed};
 use super::packet::Packet;
 use super::read::View;
 use super::words;
 use super::world::{Ghost, World, merge};
 use crate::inventory::Namespace;
-use crate::ruleset::{Action, Backend, Chain, Condition, Field, Hook, Policy, Step, Test};
+use crate::ruleset::{Action, Chain, Condition, Hook, Policy, Step, Test};
 
 /// Rules looked at for one packet, at most.
 const MAX_STEPS: u32 = 1_000_000;
@@ -23,7 +23,7 @@ const MAX_WORLDS: usize = 64;
 /// Chains inside each other, at most.
 const MAX_DEPTH: usize = 48;
 /// Near misses and shadowed rules told, at most.
-const MAX_NOTES: usize = 64;
+pub(super) const MAX_NOTES: usize = 64;
 
 /// What a walk leaves behind besides the worlds.
 #[derive(Debug, Default)]
@@ -235,76 +235,6 @@ impl<'r> Walk<'_, 'r> {
         }
     }
 
-    /// Whether a test holds in a world.
-    pub(super) fn test(&self, at: At<'r>, test: &Test, world: &World<'r>) -> Truth {
-        let view = self.view(world);
-        let holds = match &test.condition {
-            Condition::Compare { field, op, values } => {
-                match view.compare(view.read(field), *op, values) {
-                    Some(truth) => truth,
-                    // xt_owner inverts also for packets without a socket.
-                    None if is_owner(field) && at.table.id.backend != Backend::Nft => Truth::No,
-                    None => return Truth::No,
-                }
-            }
-            Condition::Member { fields, set } => {
-                match lookup(&view, self.rules.ruleset, fields, set) {
-                    Lookup::Found(_) => Truth::Yes,
-                    Lookup::Missing => Truth::No,
-                    Lookup::Maybe(_) => Truth::Unknown,
-                    Lookup::Absent => return Truth::No,
-                }
-            }
-            Condition::AnyOf(tests) => {
-                let each = tests.iter().map(|test| self.test(at, test, world));
-                each.fold(Truth::No, Truth::or)
-            }
-            Condition::Chance(_) | Condition::Unknown(_) => Truth::Unknown,
-        };
-        holds.negated_if(test.negated)
-    }
-
-    /// Notes a NAT rule that only this test kept from translating the packet. Where that was a
-    /// member of a set which the rule excludes, the member exempted it.
-    fn missed(&mut self, at: At<'r>, n: usize, world: &World<'r>) {
-        let steps = &at.rule.steps;
-        let translates = |step: &Step| matches!(step, Step::Do(Action::Nat(_)));
-        if !self.base.is_nat() || world.ghost != Ghost::None || !steps.iter().any(translates) {
-            return;
-        }
-        let mut rest = steps.iter().skip(n + 1);
-        let only = rest.all(|step| match step {
-            Step::Test(test) => self.test(at, test, world) == Truth::Yes,
-            Step::Do(_) => true,
-        });
-        let Some(Step::Test(test)) = steps.get(n).filter(|_| only) else {
-            return;
-        };
-        let member = test.negated.then(|| self.member(test, world)).flatten();
-        if member.is_some() {
-            let path = self.path_to(at);
-            self.log.exempted.push(Exemption {
-                by: at,
-                path,
-                member,
-                from: Some(at),
-            });
-        } else if self.log.near_misses.len() < MAX_NOTES {
-            self.log.near_misses.push(NearMiss { rule: at, test });
-        }
-    }
-
-    /// The member of a set that makes this condition hold, as its tool prints it.
-    pub(super) fn member(&self, test: &Test, world: &World<'r>) -> Option<String> {
-        let Condition::Member { fields, set } = &test.condition else {
-            return None;
-        };
-        match lookup(&self.view(world), self.rules.ruleset, fields, set) {
-            Lookup::Found(element) => Some(element.text.clone()),
-            _ => None,
-        }
-    }
-
     pub(super) fn view<'v>(&'v self, world: &'v World<'r>) -> View<'v, 'r> {
         View {
             packet: self.packet,
@@ -326,28 +256,5 @@ impl<'r> Walk<'_, 'r> {
         if self.log.shadowed.len() < MAX_NOTES && !self.log.shadowed.contains(&note) {
             self.log.shadowed.push(note);
         }
-    }
-}
-
-fn is_owner(field: &Field) -> bool {
-    matches!(field, Field::SocketUid | Field::SocketGid)
-}
-
-/// The mark bits that a test looks at.
-fn mark_mask(test: &Test) -> Option<u32> {
-    match &test.condition {
-        Condition::Compare {
-            field: Field::Mark { and, .. },
-            ..
-        } => Some(*and),
-        Condition::Member { fields, .. } => {
-            let marks = fields.iter().filter_map(|field| match field {
-                Field::Mark { and, .. } => Some(*and),
-                _ => None,
-            });
-            marks.reduce(|a, b| a | b)
-        }
-        Condition::AnyOf(tests) => tests.iter().filter_map(mark_mask).reduce(|a, b| a | b),
-        _ => None,
     }
 }

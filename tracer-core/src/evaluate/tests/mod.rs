@@ -4,6 +4,7 @@ mod cases;
 mod fixtures;
 mod oracles;
 mod properties;
+mod stories;
 
 use super::{
     Bits, End, Fate, Outcome, Owner, Packet, Port, Rules, Target, Translation, Way, evaluate, words,

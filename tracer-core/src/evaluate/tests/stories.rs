@@ -1,0 +1,141 @@
+//! The field's cases that need more than one nat table and one answer.
+
+use super::Store::{Ipset, IptablesNft, Legacy, Legacy6};
+use super::{POD, lines, nat, node, outward, ruleset, table, tcp, told};
+use crate::evaluate::{Flow, FlowState, Packet, Rules, Seen, Way, evaluate};
+
+/// C31: chance is not predicted, but what conntrack tells of the destination decides.
+#[test]
+fn c31_the_branch_that_was_taken() {
+    let rules = nat(
+        ":KUBE-SVC-A - [0:0]\n:KUBE-SEP-1 - [0:0]\n:KUBE-SEP-2 - [0:0]\n\
+         -A PREROUTING -d 10.96.0.44/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-A\n\
+         -A POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE\n\
+         -A KUBE-SVC-A -m statistic --mode random --probability 0.50000000000 -j KUBE-SEP-1\n\
+         -A KUBE-SVC-A -j KUBE-SEP-2\n\
+         -A KUBE-SEP-1 -p tcp -j DNAT --to-destination 10.77.1.10:8080\n\
+         -A KUBE-SEP-2 -j MARK --set-xmark 0x4000/0x4000\n\
+         -A KUBE-SEP-2 -p tcp -j DNAT --to-destination 10.77.2.11:8080",
+    );
+    let stores = ruleset(&[Legacy(&rules)]);
+    let rules = Rules::new(&stores);
+    let packet = tcp(POD, "10.96.0.44", 80, "veth-pod", "eth0");
+    let outcome = evaluate(&rules, &packet, Way::Forwarded, &node());
+    assert_eq!(outcome.ends.len(), 2);
+    assert_eq!(
+        outcome.source().depends_on,
+        ["-m statistic --mode random --probability 0.50000000000 (KUBE-SVC-A 1)"]
+    );
+    let seen = Seen {
+        source: None,
+        destination: Some("10.77.2.11:8080".parse().unwrap()),
+    };
+    assert_eq!(
+        lines(&outcome.given(&seen)),
+        "dst 10.77.2.11:8080 by [PREROUTING 1, KUBE-SVC-A 2, KUBE-SEP-2 2] of iptables-legacy\n\
+         src 192.168.50.10 by [POSTROUTING 1] of iptables-legacy marked by [KUBE-SEP-2 1]\n\
+         near miss POSTROUTING 1: mark & 0x4000 is 0x4000"
+    );
+}
+
+/// C34: the destination is in a pool, so the negated match failed.
+#[test]
+fn c34_a_member_exempts() {
+    let sets = "create all hash:net family inet\nadd all 192.168.0.0/16\nadd all 192.168.50.64/26 nomatch\n";
+    let rules = nat("-A POSTROUTING -m set ! --match-set all dst -j MASQUERADE --random-fully");
+    let ask = |packet: &Packet| told(&[Ipset(sets), Legacy(&rules)], packet, Way::Forwarded);
+    assert_eq!(
+        ask(&outward()),
+        "kept from POSTROUTING 1 by [POSTROUTING 1] member 192.168.0.0/16"
+    );
+    let excepted = tcp(POD, "192.168.50.77", 80, "veth-pod", "eth0");
+    assert_eq!(
+        ask(&excepted),
+        "src 192.168.50.10:any by [POSTROUTING 1] of iptables-legacy"
+    );
+}
+
+/// C35: IPv4 is masqueraded, IPv6 has no rule.
+#[test]
+fn c35_no_rule_for_ipv6() {
+    let v4 = nat("-A POSTROUTING -j MASQUERADE");
+    let v6 = nat("-A POSTROUTING -s fd77:2::/64 -j MASQUERADE");
+    let packet = tcp("fd77:1::10", "fd50::20", 80, "veth-pod", "eth0");
+    assert_eq!(
+        told(&[Legacy(&v4), Legacy6(&v6)], &packet, Way::Forwarded),
+        "passes\nnear miss POSTROUTING 1: source address is fd77:2::/64\nno rule matches"
+    );
+}
+
+/// C46: the policy drops, or a rule.
+#[test]
+fn c46_dropped_in_forward() {
+    let policy = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -i eth0 -j ACCEPT\nCOMMIT\n";
+    let masquerade = nat("-A POSTROUTING -j MASQUERADE");
+    let text = policy.to_owned() + &masquerade;
+    assert_eq!(
+        told(&[Legacy(&text)], &outward(), Way::Forwarded),
+        "dropped by policy of FORWARD"
+    );
+    let rule = table("filter", &["FORWARD"], "-A FORWARD -s 10.77.0.0/16 -j DROP");
+    assert_eq!(
+        told(&[Legacy(&rule)], &outward(), Way::Forwarded),
+        "dropped by [FORWARD 1]"
+    );
+}
+
+/// C48: INVALID packets are not translated, and a rule may drop them.
+#[test]
+fn c48_invalid_is_not_translated() {
+    let rules = nat("-A POSTROUTING -j MASQUERADE");
+    let mut packet = outward();
+    packet.flow = Flow {
+        state: FlowState::Invalid,
+        ..Flow::unknown()
+    };
+    assert_eq!(
+        told(&[Legacy(&rules)], &packet, Way::Forwarded),
+        "passes\nno rule matches"
+    );
+    let filter = table(
+        "filter",
+        &["FORWARD"],
+        "-A FORWARD -m conntrack --ctstate INVALID -j DROP",
+    );
+    assert_eq!(
+        told(&[Legacy(&(rules + &filter))], &packet, Way::Forwarded),
+        "dropped by [FORWARD 1]"
+    );
+}
+
+/// C56: an ACCEPT before NOTRACK keeps the flow tracked.
+#[test]
+fn c56_notrack_and_what_goes_before_it() {
+    let masquerade = nat("-A POSTROUTING -j MASQUERADE");
+    let raw = |lines| table("raw", &["PREROUTING", "OUTPUT"], lines) + &masquerade;
+    let untracked = raw("-A PREROUTING -d 192.168.50.20/32 -p tcp -m tcp --dport 8080 -j NOTRACK");
+    assert_eq!(
+        told(&[Legacy(&untracked)], &outward(), Way::Forwarded),
+        "untracked by PREROUTING 1"
+    );
+    let accepted = raw("-A PREROUTING -i veth-pod -j ACCEPT\n-A PREROUTING -j NOTRACK");
+    assert_eq!(
+        told(&[Legacy(&accepted)], &outward(), Way::Forwarded),
+        "src 192.168.50.10 by [POSTROUTING 1] of iptables-legacy"
+    );
+}
+
+/// C60: the agent's RETURN lives in one store, the rule that masquerades in the other.
+#[test]
+fn c60_two_stores() {
+    let legacy = nat("-A POSTROUTING -d 192.168.50.0/24 -j ACCEPT");
+    let nft = nat("-A POSTROUTING -s 10.77.0.0/16 -j MASQUERADE");
+    assert_eq!(
+        told(
+            &[Legacy(&legacy), IptablesNft(&nft)],
+            &outward(),
+            Way::Forwarded
+        ),
+        "src 192.168.50.10 by [POSTROUTING 1] of iptables-nft"
+    );
+}
