@@ -1,7 +1,7 @@
 //! Questions to an outcome.
 
 use super::index::At;
-use super::outcome::{Agreement, Answer, Assumption, Decision, End, Fate, Outcome, Seen};
+use super::outcome::{Agreement, Answer, Assumption, Decision, End, Fate, Outcome, Port, Seen};
 use crate::ruleset::{Condition, Field, Step};
 use std::net::{IpAddr, SocketAddr};
 
@@ -147,8 +147,11 @@ impl<'r> End<'r> {
     }
 
     fn could_be(&self, seen: &Seen) -> bool {
-        seen.source.is_none_or(|s| fits(self.src, s))
-            && seen.destination.is_none_or(|d| fits(self.dst, d))
+        seen.source
+            .is_none_or(|s| fits(self.src.0, self.source.as_ref(), s))
+            && seen
+                .destination
+                .is_none_or(|d| fits(self.dst.0, self.destination.as_ref(), d))
     }
 
     fn is_just(&self, seen: &Seen) -> bool {
@@ -159,8 +162,12 @@ impl<'r> End<'r> {
     }
 }
 
-/// Whether a partly known end may be what was seen. Ports are compared only where the rules name
-/// one: the kernel takes another where that is in use.
-fn fits(side: (Option<IpAddr>, Option<u16>), seen: SocketAddr) -> bool {
-    side.0.is_none_or(|addr| addr == seen.ip())
+/// Whether a partly known end may be what was seen. Ports are compared only where the rule names
+/// some: the kernel takes another where the packet's own is in use.
+fn fits(addr: Option<IpAddr>, decision: Option<&Decision<'_>>, seen: SocketAddr) -> bool {
+    let port = match decision.map(|decision| decision.translation.port) {
+        Some(Port::Within(low, high)) => (low..=high).contains(&seen.port()),
+        _ => true,
+    };
+    port && addr.is_none_or(|addr| addr == seen.ip())
 }

@@ -7,7 +7,7 @@
 
 use super::bits::Truth;
 use super::index::{BaseAt, Rules};
-use super::nat::translate;
+use super::nat::{bound, translate};
 use super::outcome::Fate;
 use super::packet::{FlowState, Packet};
 use super::walk::{Log, Walk};
@@ -177,6 +177,9 @@ impl<'w, 'r> Passage<'w, 'r> {
         let source = matches!(hook, Hook::Postrouting | Hook::Input);
         let kept = world.state.kept.len();
         let (asks, mut out) = self.consulting(world, source);
+        for old in &mut out {
+            bound(old, &self.packet.flow, source);
+        }
         let mut worlds: Vec<World<'r>> = asks.into_iter().collect();
         for base in chains {
             let mut next = Vec::new();
@@ -250,7 +253,10 @@ fn stages<'w, 'r>(hook: Hook, order: &[BaseAt<'w, 'r>]) -> Vec<Stage<'w, 'r>> {
     if matches!(hook, Hook::Prerouting | Hook::Output) {
         stages.push((CONNTRACK, Stage::Conntrack));
     }
-    if !nat.is_empty() {
+    if matches!(
+        hook,
+        Hook::Prerouting | Hook::Output | Hook::Postrouting | Hook::Input
+    ) {
         stages.push((at, Stage::Nat(nat)));
     }
     stages.sort_by_key(|(priority, _)| *priority);

@@ -1,11 +1,14 @@
 //! Translations: which addresses a NAT rule chooses.
 
+use super::bits::Truth;
 use super::here;
 use super::index::At;
 use super::lookup::{Lookup, lookup};
 use super::outcome::{Decision, Fate, Port, Target, Translation};
+use super::packet::{Flow, FlowState};
 use super::walk::{Exits, Walk};
 use super::world::{Ghost, World};
+use crate::event::Conntrack;
 use crate::ruleset::{Nat, NatKind, Value};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -146,13 +149,35 @@ pub(super) fn translate(world: &mut World<'_>, source: bool) {
     }
     if before != (*addr, *port) {
         let bit = if source {
-            crate::event::Conntrack::SRC_NAT
+            Conntrack::SRC_NAT
         } else {
-            crate::event::Conntrack::DST_NAT
+            Conntrack::DST_NAT
         };
         state.ct_status = state.ct_status.masked(!bit, bit);
         world.changed();
     }
+}
+
+/// A packet of a flow that is not new, after what its binding does to it: the destination before
+/// the route is chosen, the source after (`nf_nat_packet`). Not known where the entry is not.
+pub(super) fn bound(world: &mut World<'_>, flow: &Flow, source: bool) {
+    let old = matches!(
+        world.state.flow,
+        FlowState::Established | FlowState::Related
+    );
+    let translated = Conntrack::SRC_NAT | Conntrack::DST_NAT;
+    if !old || !world.has_entry() || flow.status.has_any(translated) == Truth::No {
+        return;
+    }
+    let state = &mut world.state;
+    if source {
+        state.src = flow.becomes.map(|tuple| tuple.src);
+        state.sport = flow.becomes.map(|tuple| tuple.sport);
+    } else {
+        state.dst = flow.becomes.map(|tuple| tuple.dst);
+        state.dport = flow.becomes.map(|tuple| tuple.dport);
+    }
+    world.changed();
 }
 
 /// Who set the mark bits that rules on the path tested, each once.

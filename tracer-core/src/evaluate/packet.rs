@@ -91,6 +91,8 @@ pub struct Flow {
     pub orig: Option<Tuple>,
     /// Whether the packet goes in the entry's reply direction.
     pub reply: Option<bool>,
+    /// For a flow that is not new: into what its binding turns the packet (the tuple as it leaves).
+    pub becomes: Option<Tuple>,
 }
 
 impl Flow {
@@ -104,6 +106,7 @@ impl Flow {
             zone: Some(0),
             orig: None,
             reply: Some(false),
+            becomes: None,
         }
     }
 
@@ -117,6 +120,7 @@ impl Flow {
             zone: None,
             orig: None,
             reply: None,
+            becomes: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The field's cases that need more than one nat table and one answer.
 
 use super::Store::{Ipset, IptablesNft, Legacy, Legacy6};
-use super::{POD, lines, nat, node, outward, ruleset, table, tcp, told};
+use super::{EXT, POD, lines, nat, node, outward, ruleset, table, tcp, told};
 use crate::evaluate::{Flow, FlowState, Packet, Rules, Seen, Way, evaluate};
 
 /// C31: chance is not predicted, but what conntrack tells of the destination decides.
@@ -138,4 +138,34 @@ fn c60_two_stores() {
         ),
         "src 192.168.50.10 by [POSTROUTING 1] of iptables-nft"
     );
+}
+
+/// A reply to a masqueraded request: the binding turns its destination back before FORWARD sees it,
+/// and NAT rules are not asked.
+#[test]
+fn replies_are_translated_by_their_binding() {
+    let filter = table(
+        "filter",
+        &["FORWARD"],
+        "-A FORWARD -d 10.77.0.0/16 -m conntrack --ctstate ESTABLISHED -j DROP",
+    );
+    let rules = nat("-A POSTROUTING -j MASQUERADE") + &filter;
+    let mut reply = tcp(EXT, "192.168.50.10", 40_000, "eth0", "veth-pod");
+    reply.flow = Flow {
+        state: FlowState::Established,
+        reply: Some(true),
+        becomes: Some(inward_tuple()),
+        ..Flow::unknown()
+    };
+    let ask = |packet: &Packet| told(&[Legacy(&rules)], packet, Way::Forwarded);
+    assert_eq!(ask(&reply), "dropped by [FORWARD 1]");
+    reply.flow.becomes = None;
+    assert_eq!(
+        ask(&reply),
+        "dropped by [FORWARD 1]\npasses\ndepends on destination address is 10.77.0.0/16"
+    );
+}
+
+fn inward_tuple() -> crate::packet::Tuple {
+    tcp(EXT, POD, 40_000, "eth0", "veth-pod").tuple
 }
