@@ -5,12 +5,13 @@ use super::draft::Draft;
 use super::kernel::{self, Counts};
 use super::packets::{Arrival, Probe};
 use super::random::Random;
+use super::server::Server;
 use super::wire::{Receiver, Sender};
 use crate::lab::{Lab, Topology};
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracer_core::evaluate::{End, Fate, Outcome, Rules, evaluate};
 use tracer_core::inventory::{Link, Namespace, Route};
 use tracer_core::ruleset::Ruleset;
@@ -26,6 +27,7 @@ pub(super) struct Bench {
     pod: Sender,
     node: Sender,
     peer: Receiver,
+    server: Server,
     here: Namespace,
     /// The next flow's source port.
     sport: u16,
@@ -61,6 +63,7 @@ impl Bench {
             pod: Sender::new(&lab, "pod")?,
             node: Sender::new(&lab, "node")?,
             peer: Receiver::new(&lab, "peer", "eth0")?,
+            server: Server::new(&lab, "node")?,
             here: node(),
             sport: 1024,
             lab,
@@ -75,8 +78,14 @@ impl Bench {
         let outcomes: Vec<Outcome<'_>> = probes
             .iter()
             .map(|probe| {
-                let (packet, way) = probe.packet();
-                evaluate(&rules, &packet, way, &self.here)
+                let ask = |delivered| {
+                    let (packet, way) = probe.packet(delivered);
+                    evaluate(&rules, &packet, way, &self.here)
+                };
+                match ask(probe.delivered) {
+                    outcome if probe.delivered && moved(&outcome) => ask(false),
+                    outcome => outcome,
+                }
             })
             .collect();
         let arrivals = self.send(&probes, &outcomes)?;
@@ -117,7 +126,7 @@ impl Bench {
 
     /// Sends all and waits for those that should arrive.
     fn send(&self, probes: &[Probe], outcomes: &[Outcome<'_>]) -> Result<BTreeMap<u16, Arrival>> {
-        self.peer.arrivals(Duration::ZERO, |_| true)?;
+        self.arrivals(Duration::ZERO, |_| true)?;
         for probe in probes {
             let sender = if probe.local { &self.node } else { &self.pod };
             sender.send(probe.dst, &probe.bytes())?;
@@ -128,10 +137,28 @@ impl Bench {
             .filter(|(_, outcome)| outcome.ends.iter().all(|end| end.fate == Fate::Passes))
             .map(|(probe, _)| probe.id)
             .collect();
-        let seen = self.peer.arrivals(PATIENCE, |seen| {
+        let seen = self.arrivals(PATIENCE, |seen| {
             due.iter().all(|id| seen.iter().any(|a| a.id == *id))
         })?;
         Ok(seen.into_iter().map(|a| (a.id, a)).collect())
+    }
+
+    /// Everything that has arrived, until `enough` says so or for as long as `patience`.
+    fn arrivals(
+        &self,
+        patience: Duration,
+        enough: impl Fn(&[Arrival]) -> bool,
+    ) -> Result<Vec<Arrival>> {
+        let deadline = Instant::now() + patience;
+        let mut seen = Vec::new();
+        loop {
+            self.peer.drain(&mut seen)?;
+            self.server.drain(&mut seen)?;
+            if enough(&seen) || Instant::now() > deadline {
+                return Ok(seen);
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Compares every rule's counter with how often the evaluator saw its tests hold.
@@ -189,12 +216,19 @@ impl Bench {
     }
 }
 
+/// Whether a packet for the node is sent elsewhere.
+fn moved(outcome: &Outcome<'_>) -> bool {
+    outcome.ends.iter().any(|end| end.destination.is_some())
+}
+
 /// Whether a packet fared so.
 fn agrees(end: &End<'_>, arrival: Option<Arrival>) -> bool {
     match (&end.fate, arrival) {
         (Fate::Passes, Some(arrival)) => {
             end.src.0.is_none_or(|src| src == arrival.src)
-                && end.dst.0.is_none_or(|dst| dst == arrival.dst)
+                && arrival
+                    .dst
+                    .is_none_or(|dst| end.dst.0.is_none_or(|end| end == dst))
         }
         (Fate::Dropped { .. } | Fate::Policy { .. }, None) => true,
         _ => false,

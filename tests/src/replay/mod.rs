@@ -12,6 +12,7 @@ mod kernel;
 mod nft;
 mod packets;
 mod random;
+mod server;
 mod wire;
 mod words;
 

@@ -47,6 +47,7 @@ const BASES: &[(&str, &str, Role)] = &[
     ("nat", "postrouting priority 100", Role::After),
     ("nat", "postrouting priority 110", Role::After),
     ("filter", "postrouting priority 200", Role::Filter),
+    ("filter", "input priority 0", Role::Filter),
     ("filter", "output priority -300", Role::Raw),
     ("filter", "output priority 10", Role::Filter),
     ("nat", "output priority -100", Role::Before),

@@ -22,12 +22,15 @@ pub(super) struct Probe {
     pub(super) dport: u16,
     /// Whether the node itself sends it, not the pod.
     pub(super) local: bool,
+    /// Whether it is for the node itself.
+    pub(super) delivered: bool,
 }
 
 impl Probe {
     pub(super) fn random(id: u16, sport: u16, random: &mut Random) -> Self {
         let addr = |text: &str| text.parse().unwrap_or(Ipv4Addr::UNSPECIFIED);
         let local = random.percent(20);
+        let delivered = !local && random.percent(20);
         Self {
             id,
             src: if local {
@@ -35,16 +38,26 @@ impl Probe {
             } else {
                 addr(random.pick(SOURCES))
             },
-            dst: addr(random.pick(TARGETS)),
-            proto: [6, 6, 17, 17, 1][random.below(5)],
+            dst: if delivered {
+                NODE
+            } else {
+                addr(random.pick(TARGETS))
+            },
+            // The node does not answer UDP; an answer would move counters.
+            proto: if delivered {
+                17
+            } else {
+                [6, 6, 17, 17, 1][random.below(5)]
+            },
             sport,
             dport: PORTS[random.below(PORTS.len())],
             local,
+            delivered,
         }
     }
 
-    /// As the evaluator is asked.
-    pub(super) fn packet(&self) -> (Packet, Way) {
+    /// As the evaluator is asked: the packet, for a local socket or for the outside, and its hooks.
+    pub(super) fn packet(&self, delivered: bool) -> (Packet, Way) {
         let tuple = Tuple {
             src: self.src.into(),
             sport: self.sport,
@@ -53,6 +66,7 @@ impl Probe {
             proto: Proto(self.proto),
         };
         let iif = if self.local { "" } else { "veth-pod" };
+        let oif = if delivered { "" } else { "eth0" };
         let owner = if self.local {
             Owner::Unknown
         } else {
@@ -66,12 +80,12 @@ impl Probe {
             ttl: Some(if self.local { 64 } else { 63 }),
             uid: owner,
             gid: owner,
-            ..Packet::first(tuple, Some(iif), Some("eth0"))
+            ..Packet::first(tuple, Some(iif), Some(oif))
         };
-        let way = if self.local {
-            Way::Sent
-        } else {
-            Way::Forwarded
+        let way = match (self.local, delivered) {
+            (true, _) => Way::Sent,
+            (_, true) => Way::Delivered,
+            _ => Way::Forwarded,
         };
         (packet, way)
     }
@@ -107,7 +121,7 @@ impl Probe {
                 tcp.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]);
                 tcp
             }
-            17 => [sport, dport, [0, 8], [0, 0]].concat(),
+            17 => [sport, dport, [0, 10], [0, 0], self.id.to_be_bytes()].concat(),
             _ => [[8, 0], [0, 0], sport, [0, 1]].concat(),
         }
     }
@@ -140,7 +154,7 @@ fn checksum(first: &[u8], second: &[u8]) -> u16 {
 pub(super) struct Arrival {
     pub(super) id: u16,
     pub(super) src: Ipv4Addr,
-    pub(super) dst: Ipv4Addr,
+    pub(super) dst: Option<Ipv4Addr>,
 }
 
 impl Arrival {
@@ -152,7 +166,7 @@ impl Arrival {
         (header[0] == 0x45).then(|| Self {
             id: u16::from_be_bytes([header[4], header[5]]),
             src: four(12),
-            dst: four(16),
+            dst: Some(four(16)),
         })
     }
 }

@@ -9,7 +9,6 @@ use std::io::ErrorKind;
 use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsRawFd as _;
-use std::time::{Duration, Instant};
 
 /// Packets sent and not yet seen, at most: the peer's queue must hold them.
 const QUEUE: usize = 4 << 20;
@@ -59,24 +58,8 @@ impl Receiver {
         Ok(Self(socket.context("open a packet socket")?))
     }
 
-    /// Everything that has arrived, until `enough` says so or for as long as `patience`.
-    pub(super) fn arrivals(
-        &self,
-        patience: Duration,
-        enough: impl Fn(&[Arrival]) -> bool,
-    ) -> Result<Vec<Arrival>> {
-        let deadline = Instant::now() + patience;
-        let mut seen = Vec::new();
-        loop {
-            self.drain(&mut seen)?;
-            if enough(&seen) || Instant::now() > deadline {
-                return Ok(seen);
-            }
-            std::thread::yield_now();
-        }
-    }
-
-    fn drain(&self, seen: &mut Vec<Arrival>) -> Result<()> {
+    /// Everything that has arrived.
+    pub(super) fn drain(&self, seen: &mut Vec<Arrival>) -> Result<()> {
         let mut buffer = [0u8; 256];
         loop {
             // SAFETY: the buffer is valid for its length, and recv does not keep it.
