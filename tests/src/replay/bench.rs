@@ -19,7 +19,7 @@ use tracer_core::ruleset::Ruleset;
 /// Packets for each ruleset.
 const PACKETS: usize = 24;
 /// How long a packet that should come may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The lab and its sockets.
 pub(super) struct Bench {
