@@ -69,7 +69,6 @@ pub(super) fn read(lab: &Lab, draft: &Draft) -> Result<Reading> {
     if tools != [Tool::Legacy] {
         dumps.nft_json = Some(say("nft -j -a list ruleset")?);
         dumps.nft_text = Some(say("nft -a list ruleset")?);
-        dumps.hooks = Some(say("nft list hooks")?);
     }
     if tools.contains(&Tool::IptablesNft) {
         dumps.nft_save = vec![(Family::Ip, say("iptables-nft-save")?)];

@@ -112,6 +112,27 @@ impl<'r> Outcome<'r> {
     }
 }
 
+impl super::Exemption<'_> {
+    /// Whether the rule tests a mark and nothing else: it leaves alone what nobody marked, and says
+    /// nothing of this packet.
+    #[must_use]
+    pub fn asks_only_a_mark(&self) -> bool {
+        let tests = self.by.rule.steps.iter().filter_map(|step| match step {
+            Step::Test(test) => Some(&test.condition),
+            Step::Do(_) => None,
+        });
+        let is_mark = |c: &Condition| {
+            let field = match c {
+                Condition::Compare { field, .. } => Some(field),
+                _ => None,
+            };
+            matches!(field, Some(Field::Mark { .. }))
+        };
+        let mut marks = tests.map(is_mark).peekable();
+        marks.peek().is_some() && marks.all(|is| is)
+    }
+}
+
 impl<'r> End<'r> {
     /// The exemption that speaks of this packet: one that asked for more than a mark which nobody
     /// had set, if there is one.
@@ -120,29 +141,8 @@ impl<'r> End<'r> {
         if self.source.is_some() {
             return None;
         }
-        let speaks = |at: At<'_>| {
-            let mut tests = at.rule.steps.iter().filter_map(|step| match step {
-                Step::Test(test) => Some(&test.condition),
-                Step::Do(_) => None,
-            });
-            let only_mark = |c: &Condition| {
-                matches!(
-                    c,
-                    Condition::Compare {
-                        field: Field::Mark { .. },
-                        ..
-                    }
-                )
-            };
-            let mut some = false;
-            let all = tests.all(|c| {
-                some = true;
-                only_mark(c)
-            });
-            !(some && all)
-        };
         let exemptions = &self.exemptions;
-        let speaking = exemptions.iter().find(|e| speaks(e.by));
+        let speaking = exemptions.iter().find(|e| !e.asks_only_a_mark());
         speaking.or(exemptions.first())
     }
 

@@ -10,7 +10,7 @@ use std::fmt;
 /// A ruleset with its chains by name; made once, asked for many packets.
 #[derive(Debug)]
 pub struct Rules<'r> {
-    pub(super) ruleset: &'r Ruleset,
+    pub(crate) ruleset: &'r Ruleset,
     pub(super) tables: Vec<Named<'r>>,
     /// Whether conntrack runs, for IPv4 and IPv6.
     tracks: [bool; 2],

@@ -1,6 +1,6 @@
 //! All dumps of a namespace put together.
 
-use super::hooks::{self, Handles};
+use super::hooks::{self, Called, Handles};
 use super::iptables::{self, Origin, Saved};
 use super::{Backend, Family, Ruleset, Set, SetId, Table, TableId, Unread, ipset, nft};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +18,9 @@ pub struct Dumps {
     pub nft_json: Option<String>,
     /// `nft -a list ruleset`.
     pub nft_text: Option<String>,
-    /// `nft list hooks`.
-    pub hooks: Option<String>,
+    /// What the kernel calls at its hooks, in order. Not out of `nft list hooks`, which sorts chains of
+    /// equal priority anew (1.0.6).
+    pub hooks: Option<Vec<Called>>,
     /// What could not be read, as far as the reader knows.
     pub unread: Vec<Unread>,
 }
@@ -80,7 +81,7 @@ pub fn assemble(dumps: &Dumps) -> Ruleset {
         rules.sets.extend(listed.sets);
     }
     mark_written(&mut rules.sets, &written);
-    let order = dumps.hooks.as_deref().map(hooks::parse);
+    let order = dumps.hooks.as_deref().map(hooks::order);
     hooks::register(&mut rules, order.as_ref(), &handles);
     rules.unread.extend(dumps.unread.iter().cloned());
     rules

@@ -1,10 +1,33 @@
-//! `nft list hooks`: the order in which the kernel calls the base chains.
+//! The order in which the kernel calls the base chains.
 
-use super::{Backend, Chain, ChainKind, Family, Ruleset, TableId};
+use super::{Backend, Chain, ChainKind, Family, Hook, Ruleset, TableId};
 use std::collections::BTreeMap;
 
 /// Room between two numbers of the first listing for those that only a later one has.
 const GAP: u64 = 1 << 20;
+
+/// A function at a hook, as nfnetlink_hook lists it, in the order of the calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// For packets of which family: IPv4 or IPv6.
+    pub family: Family,
+    /// At which hook.
+    pub hook: Hook,
+    /// Lower runs first.
+    pub priority: i32,
+    /// What is called.
+    pub what: Callee,
+}
+
+/// What is called at a hook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Callee {
+    /// A base chain of nftables: family, table, chain. NAT chains are not listed: one function calls
+    /// them all.
+    Chain(Family, String, String),
+    /// A function of the kernel, by its name.
+    Function(String),
+}
 
 /// What a listing tells of the order; greater is newer, as [`super::Base::registered`] wants it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,40 +39,31 @@ pub(super) struct Order {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     /// An nftables chain: family, table, chain.
-    Nft(String, String, String),
+    Nft(Family, String, String),
     /// An x_tables table, known by its family, hook and priority only.
-    Xtables(String, String, i32),
+    Xtables(Family, String, i32),
 }
 
-/// Reads the listing. Hooks stand in the order of their calls, and at equal priority the newest is
-/// called first.
-pub(super) fn parse(text: &str) -> Order {
+/// The order of a listing: at equal priority the newest is called first.
+pub(super) fn order(calls: &[Called]) -> Order {
     let mut order = Order::default();
-    let mut family = String::new();
-    let mut hook = String::new();
-    let mut places = Vec::new();
-    for line in text.lines() {
-        let words: Vec<_> = line.split_whitespace().collect();
-        match words.as_slice() {
-            ["family", name, ..] => family = (*name).to_owned(),
-            ["hook", name, ..] => hook = (*name).to_owned(),
-            ["}"] => order.number(std::mem::take(&mut places)),
-            [_, "chain", family, table, chain, ..] => {
-                let nft = Place::Nft((*family).into(), (*table).into(), (*chain).into());
-                places.push(nft);
-            }
-            [priority, function, ..] if function.starts_with("ip") => {
-                places.extend(
-                    priority
-                        .parse()
-                        .ok()
-                        .map(|priority| Place::Xtables(family.clone(), hook.clone(), priority)),
-                );
-            }
-            _ => {}
-        }
+    for hook in calls.chunk_by(|a, b| (a.family, a.hook) == (b.family, b.hook)) {
+        order.number(hook.iter().filter_map(place).collect());
     }
     order
+}
+
+fn place(call: &Called) -> Option<Place> {
+    match &call.what {
+        Callee::Chain(family, table, chain) => {
+            Some(Place::Nft(*family, table.clone(), chain.clone()))
+        }
+        // `ipt_do_table`, before 5.16 `iptable_filter_hook` and its like.
+        Callee::Function(name) if name.starts_with("ipt") || name.starts_with("ip6t") => Some(
+            Place::Xtables(call.family, call.hook.to_string(), call.priority),
+        ),
+        Callee::Function(_) => None,
+    }
 }
 
 impl Order {
@@ -67,7 +81,7 @@ impl Order {
 
     fn of(&self, id: &TableId, chain: &Chain) -> Option<u64> {
         let base = chain.base.as_ref()?;
-        let family = id.family.to_string();
+        let family = id.family;
         let place = match id.backend {
             Backend::IptablesLegacy if base.kind == ChainKind::Nat => return None,
             Backend::IptablesLegacy => Place::Xtables(family, base.hook.to_string(), base.priority),
@@ -114,25 +128,43 @@ pub(super) fn register(rules: &mut Ruleset, order: Option<&Order>, handles: &Han
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, parse};
+    use super::{Called, Callee, Family, Hook, Place, order};
+
+    fn call(of: Family, what: Callee) -> Called {
+        Called {
+            family: of,
+            hook: Hook::Forward,
+            priority: 0,
+            what,
+        }
+    }
+
+    fn chain(of: Family, family: Family, table: &str) -> Called {
+        call(of, Callee::Chain(family, table.into(), "c".into()))
+    }
 
     #[test]
     fn the_first_called_is_the_newest_and_inet_chains_keep_their_number() {
-        let listing = "family ip {\n\thook forward {\n\
-            \t\t 0000000000 chain inet a x [nf_tables]\n\
-            \t\t 0000000000 chain ip b y [nf_tables]\n\
-            \t\t 0000000000 chain inet d z [nf_tables]\n\
-            \t\t 0000000000 ipt_do_table [ip_tables]\n\t}\n}\n\
-            family ip6 {\n\thook forward {\n\
-            \t\t 0000000000 chain inet a x [nf_tables]\n\
-            \t\t 0000000000 chain inet d z [nf_tables]\n\
-            \t\t 0000000000 chain ip6 c w [nf_tables]\n\t}\n}\n";
-        let order = parse(listing);
+        use Family::{Inet, Ip, Ip6};
+        let order = order(&[
+            chain(Ip, Inet, "a"),
+            chain(Ip, Ip, "b"),
+            chain(Ip, Inet, "d"),
+            call(Ip, Callee::Function("selinux_ip_forward".into())),
+            call(Ip, Callee::Function("ipt_do_table".into())),
+            chain(Ip6, Inet, "a"),
+            chain(Ip6, Inet, "d"),
+            chain(Ip6, Ip6, "c"),
+        ]);
         let number =
-            |f: &str, t: &str, c: &str| order.numbers[&Place::Nft(f.into(), t.into(), c.into())];
-        let (a, b) = (number("inet", "a", "x"), number("ip", "b", "y"));
-        let (c, d) = (number("ip6", "c", "w"), number("inet", "d", "z"));
+            |family, table: &str| order.numbers[&Place::Nft(family, table.into(), "c".into())];
+        let (a, b, c, d) = (
+            number(Inet, "a"),
+            number(Ip, "b"),
+            number(Ip6, "c"),
+            number(Inet, "d"),
+        );
         assert!(a > b && b > d && d > c, "{a} {b} {c} {d}");
-        assert!(order.numbers[&Place::Xtables("ip".into(), "forward".into(), 0)] < d);
+        assert!(order.numbers[&Place::Xtables(Ip, "forward".into(), 0)] < d);
     }
 }

@@ -7,6 +7,7 @@
 //! the namespace and ends.
 
 mod child;
+mod hooks;
 mod present;
 mod programs;
 
@@ -60,15 +61,10 @@ impl Reader<'_> {
         if !present.nft.is_empty() {
             self.nft(&present.nft);
         }
-        if self.stores.ipset && (!present.legacy.is_empty() || !present.nft.is_empty()) {
-            let tables = "sets that rules look into";
-            self.dumps.ipset = self.run(
-                "ipset",
-                self.programs.ipset.as_deref(),
-                &["save"],
-                "ipset",
-                tables,
-            );
+        if self.stores.ipset && self.asks_sets() {
+            let ipset = self.programs.ipset.as_deref();
+            let holds = "sets that rules look into";
+            self.dumps.ipset = self.run("ipset", ipset, &["save"], "ipset", holds);
         }
         self.dumps
     }
@@ -81,21 +77,47 @@ impl Reader<'_> {
         self.dumps.legacy.extend(dump.map(|dump| (family, dump)));
     }
 
+    /// Whether a rule names an ipset.
+    fn asks_sets(&self) -> bool {
+        let dumps = self.dumps.legacy.iter().chain(&self.dumps.nft_save);
+        dumps.into_iter().any(|(_, dump)| dump.contains("-set "))
+    }
+
+    /// iptables-nft's own tables can be read without `nft`; what it adds for them are handles.
     fn nft(&mut self, tables: &[NftTable]) {
-        let names: Vec<_> = tables.iter().map(NftTable::to_string).collect();
-        let names = names.join(", ");
+        for family in [Family::Ip, Family::Ip6] {
+            self.iptables_nft(family, tables);
+        }
+        if self.stores.hooks {
+            // Without an answer the order is unknown, as on kernels that do not tell it.
+            self.dumps.hooks = hooks::called().ok();
+        }
         let nft = self.programs.nft.as_deref();
+        let needed = tables
+            .iter()
+            .filter(|table| nft.is_some() || !self.is_saved(table));
+        let names: Vec<_> = needed.map(NftTable::to_string).collect();
+        if names.is_empty() {
+            return;
+        }
+        let names = names.join(", ");
         let list = ["-j", "-a", "list", "ruleset"];
         self.dumps.nft_json = self.run("nft", nft, &list, "nftables", &names);
         if self.dumps.nft_json.is_some() {
             self.dumps.nft_text = self.run("nft", nft, &list[1..], "nftables", &names);
         }
-        if self.dumps.nft_json.is_some() && self.stores.hooks {
-            self.dumps.hooks = self.run("nft", nft, &["list", "hooks"], "nftables", &names);
-        }
-        for family in [Family::Ip, Family::Ip6] {
-            self.iptables_nft(family, tables);
-        }
+    }
+
+    /// Whether `iptables-nft-save` printed a table, and did not say that it cannot.
+    fn is_saved(&self, table: &NftTable) -> bool {
+        let refused = format!("# Table `{}'", table.name);
+        let is_it = |line: &str| line.strip_prefix('*') == Some(&table.name);
+        let mut dumps = self
+            .dumps
+            .nft_save
+            .iter()
+            .filter(|(family, _)| *family == table.family);
+        dumps.any(|(_, dump)| dump.lines().any(is_it) && !dump.contains(&refused))
     }
 
     /// Only where x_tables extensions may be in the kernel's nftables tables, and in those tables that

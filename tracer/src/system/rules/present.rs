@@ -13,7 +13,7 @@ use tracer_core::ruleset::Family;
 const GET_TABLE: u16 = 10 << 8 | 1;
 
 /// Size of `struct nfgenmsg`; its first byte is the family.
-const GENERIC: usize = 4;
+pub(super) const GENERIC: usize = 4;
 
 /// `NFTA_TABLE_NAME`.
 const TABLE_NAME: u16 = 1;
@@ -132,17 +132,22 @@ fn nft_tables() -> Result<Vec<NftTable>, SystemError> {
     Ok(tables)
 }
 
-/// A table of an answer; families that no packet of ours passes are left out.
-fn table(body: &[u8]) -> Option<NftTable> {
-    let (generic, attributes) = body.split_at_checked(GENERIC)?;
-    let family = match i32::from(generic[0]) {
+/// A family by its number (`NFPROTO_*`); those that no packet of ours passes are left out.
+pub(super) fn family(number: u8) -> Option<Family> {
+    Some(match i32::from(number) {
         1 => Family::Inet,
         libc::AF_INET => Family::Ip,
         5 => Family::Netdev,
         libc::AF_BRIDGE => Family::Bridge,
         libc::AF_INET6 => Family::Ip6,
         _ => return None,
-    };
+    })
+}
+
+/// A table of an answer.
+fn table(body: &[u8]) -> Option<NftTable> {
+    let (generic, attributes) = body.split_at_checked(GENERIC)?;
+    let family = family(generic[0])?;
     let name = attribute(list(attributes), TABLE_NAME)?;
     let name = name.split(|byte| *byte == 0).next()?;
     Some(NftTable {

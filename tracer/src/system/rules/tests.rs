@@ -7,7 +7,7 @@ use crate::system::testing::TestNetns;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use tracer_core::ruleset::{Backend, Family, Ruleset, SetId, Step, Table, TableId};
+use tracer_core::ruleset::{Backend, Family, Hook, Ruleset, SetId, Step, Table, TableId};
 
 /// The program's own fixtures, built in so that the test runs in other kernels' machines too.
 const EVERYTHING: &str =
@@ -134,6 +134,8 @@ fn both_backends_read_ipv6_alike() {
 #[test]
 fn native_tables_are_read_with_their_texts() {
     let netns = TestNetns::new("native");
+    // Older kernels (6.12 does) refuse a chain of a device that is not there.
+    netns.ip("link add eth0 type veth peer name eth1");
     feed(&netns, &["nft", "-f", "-"], NATIVE);
     let rules = rules(&netns);
     assert_eq!(rules.unread, []);
@@ -224,11 +226,16 @@ fn missing_programs_are_told() {
         told,
         [
             "iptables-legacy ip: nat: the program to read it is not here; install iptables (legacy)",
-            "nft: ip nat: the program to read it is not here; install nftables",
             "iptables-nft ip: ip nat: the program to read it is not here; install iptables (nft)",
-            "ipset: sets that rules look into: the program to read it is not here; install ipset",
+            "nft: ip nat: the program to read it is not here; install nftables",
         ]
     );
+    let no_nft = Programs {
+        nft: None,
+        ..Programs::find()
+    };
+    let saved = read(&node, &roots, stores, &no_nft).unwrap();
+    assert_eq!((saved.tables.len(), saved.unread), (2, vec![]));
     let nft_only = Programs {
         nft: Programs::find().nft,
         ..Programs::default()
@@ -313,4 +320,56 @@ fn a_comment_with_a_line_break_is_one_rule() {
             .collect::<Vec<_>>(),
         [Some(forged); 2]
     );
+}
+
+/// Chains of equal priority run newest first. The kernel tells their order only where nfnetlink_hook
+/// is loaded; else it stays unknown.
+#[test]
+fn the_order_of_registration_is_the_kernels_or_unknown() {
+    let netns = TestNetns::new("order");
+    let chain = |table: &str| {
+        format!(
+            "add table {table}\nadd chain {table} f {{ type filter hook forward priority 0; }}\n"
+        )
+    };
+    feed(&netns, &["nft", "-f", "-"], &chain("inet first"));
+    feed(
+        &netns,
+        &["iptables-legacy", "-A", "FORWARD", "-j", "ACCEPT"],
+        "",
+    );
+    feed(
+        &netns,
+        &["iptables-nft", "-A", "FORWARD", "-j", "ACCEPT"],
+        "",
+    );
+    feed(&netns, &["nft", "-f", "-"], &chain("ip last"));
+    let rules = rules(&netns);
+    let registered = |table: &str, backend| {
+        let table = rules
+            .tables
+            .iter()
+            .find(|t| t.id.name == table && t.id.backend == backend)
+            .unwrap();
+        let bases = table.chains.iter().filter_map(|chain| chain.base.as_ref());
+        bases
+            .filter(|base| base.hook == Hook::Forward)
+            .map(|base| base.registered)
+            .next()
+            .unwrap()
+    };
+    let order = [
+        registered("first", Backend::Nft),
+        registered("filter", Backend::IptablesLegacy),
+        registered("filter", Backend::IptablesNft),
+        registered("last", Backend::Nft),
+    ];
+    if Stores::of_kernel(&Roots::default()).unwrap().hooks {
+        assert!(
+            order.iter().all(Option::is_some) && order.is_sorted(),
+            "{order:?}"
+        );
+    } else {
+        assert_eq!(order, [None; 4]);
+    }
 }
