@@ -25,6 +25,12 @@ pub(super) const STORIES: &[Story] = &[
              -A IP-MASQ-AGENT -m comment --comment \"ip-masq-agent: outbound traffic is subject to MASQUERADE (must be last in chain)\" -j MASQUERADE",
         )],
         truth: NODE,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             request src 10.77.1.10:43210 > 192.168.50.10:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/IP-MASQ 2
+             source-rewritten, on the wire 192.168.50.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -38,11 +44,23 @@ pub(super) const STORIES: &[Story] = &[
             ),
         ],
         truth: GATEWAY,
+        claims: &[
+            "tcp 192.168.50.20:43210 > 192.168.50.10:30080 from external null
+             request dst 192.168.50.10:30080 > 10.77.1.10:8080 at node, prerouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/PREROUTING 1
+             request src 192.168.50.20:43210 > 10.77.1.1:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/IP-MASQ-AGENT 1
+             source-rewritten, on the wire 10.77.1.1, completed",
+        ],
         ..FROM_OUTSIDE
     },
     Story {
         name: "field_c04_no_chain_on_this_node",
         truth: POD,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             source-preserved, on the wire 10.77.1.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -51,6 +69,10 @@ pub(super) const STORIES: &[Story] = &[
             ":IP-MASQ-AGENT - [0:0]\n-A IP-MASQ-AGENT -m comment --comment \"ip-masq-agent: outbound traffic is subject to MASQUERADE (must be last in chain)\" -j MASQUERADE",
         )],
         truth: POD,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             source-preserved, on the wire 10.77.1.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -60,6 +82,11 @@ pub(super) const STORIES: &[Story] = &[
              -A POSTROUTING -m addrtype ! --dst-type LOCAL -j IP-MASQ-AGENT",
         )],
         truth: POD,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             exempt-by-rule: iptables-legacy nat/IP-MASQ-AGENT 2
+             source-preserved, on the wire 10.77.1.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -69,6 +96,12 @@ pub(super) const STORIES: &[Story] = &[
              -A POSTROUTING -m addrtype ! --dst-type LOCAL -j IP-MASQ-AGENT",
         )],
         truth: NODE,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             request src 10.77.1.10:43210 > 192.168.50.10:14034 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/IP-MASQ-AGENT 1
+             source-rewritten, on the wire 192.168.50.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -79,12 +112,28 @@ pub(super) const STORIES: &[Story] = &[
              -A IP-MASQ-AGENT -d 192.168.50.0/24 -j RETURN\n-A IP-MASQ-AGENT -j MASQUERADE",
         )],
         truth: NODE,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             request src 10.77.1.10:43210 > 192.168.50.10:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/POSTROUTING 1
+             unowned-rule: iptables-legacy nat/POSTROUTING 1
+             source-rewritten, on the wire 192.168.50.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
         name: "field_c11_bare_masquerade",
         rules: &[NODE_PORT, Rules::Nat("-A POSTROUTING -j MASQUERADE")],
         truth: GATEWAY,
+        claims: &[
+            "tcp 192.168.50.20:43210 > 192.168.50.10:30080 from external null
+             request dst 192.168.50.10:30080 > 10.77.1.10:8080 at node, prerouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/PREROUTING 1
+             request src 192.168.50.20:43210 > 10.77.1.1:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/POSTROUTING 1
+             unowned-rule: iptables-legacy nat/POSTROUTING 1
+             source-rewritten, on the wire 10.77.1.1, completed",
+        ],
         ..FROM_OUTSIDE
     },
     Story {
@@ -97,6 +146,14 @@ pub(super) const STORIES: &[Story] = &[
             ),
         ],
         truth: NODE,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             request src 10.77.1.10:43210 > 192.168.50.10:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/POSTROUTING 1
+             unowned-rule: iptables-legacy nat/POSTROUTING 1
+             rule-shadowed: iptables-legacy nat/POSTROUTING_direct 1
+             source-rewritten, on the wire 192.168.50.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -108,6 +165,13 @@ pub(super) const STORIES: &[Story] = &[
         client: ("peer", "10.77.1.10:8080"),
         args: &["10.77.1.10:8080"],
         truth: GATEWAY,
+        claims: &[
+            "tcp 192.168.50.20:43210 > 10.77.1.10:8080 from external null
+             request src 192.168.50.20:43210 > 10.77.1.1:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/POSTROUTING 1
+             unowned-rule: iptables-legacy nat/POSTROUTING 1
+             source-rewritten, on the wire 10.77.1.1, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -119,11 +183,19 @@ pub(super) const STORIES: &[Story] = &[
                  -A FLANNEL-POSTRTG -m mark --mark 0x4000/0x4000 -m comment --comment \"flanneld masq\" -j RETURN\n\
                  -A FLANNEL-POSTRTG -s 10.77.1.0/24 -d 10.77.0.0/16 -m comment --comment \"flanneld masq\" -j RETURN\n\
                  -A FLANNEL-POSTRTG -s 10.77.0.0/16 -d 10.77.1.0/24 -m comment --comment \"flanneld masq\" -j RETURN\n\
-                 -A FLANNEL-POSTRTG -s 10.77.0.0/16 ! -d 224.0.0.0/4 -m comment --comment \"flanneld masq\" -j MASQUERADE --random-fully\n\
+                 -A FLANNEL-POSTRTG -s 10.77.0.0/16 ! -d 224.0.0.0/4 -m comment --comment \"flanneld masq\" -j MASQUERADE\n\
                  -A FLANNEL-POSTRTG ! -s 10.77.0.0/16 -d 10.77.0.0/16 -m comment --comment \"flanneld masq\" -j MASQUERADE",
             ),
         ],
         truth: GATEWAY,
+        claims: &[
+            "tcp 192.168.50.20:43210 > 192.168.50.10:30080 from external null
+             request dst 192.168.50.10:30080 > 10.77.1.10:8080 at node, prerouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/PREROUTING 1
+             request src 192.168.50.20:43210 > 10.77.1.1:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/FLANNEL-POSTRTG 5
+             source-rewritten, on the wire 10.77.1.1, completed",
+        ],
         ..FROM_OUTSIDE
     },
     Story {
@@ -133,6 +205,12 @@ pub(super) const STORIES: &[Story] = &[
              table inet ovn-kubernetes {\n chain ovn-kube-pod-subnet-masq {\n ip saddr 10.77.0.0/16 masquerade\n }\n chain ovn-kube-local-gw-masq {\n type nat hook postrouting priority 110; policy accept;\n jump ovn-kube-pod-subnet-masq\n }\n}\n",
         )],
         truth: NODE,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             request src 10.77.1.10:43210 > 192.168.50.10:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule nft ovn-kubernetes/ovn-kube-pod-subnet-masq handle 3
+             source-rewritten, on the wire 192.168.50.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -149,6 +227,10 @@ pub(super) const STORIES: &[Story] = &[
         rules: &[Rules::Nat("-A POSTROUTING -s 10.77.0.0/16 -j MASQUERADE")],
         client: ("inner", "192.168.50.20:8080"),
         truth: Truth::Seen("10.99.0.2"),
+        claims: &[
+            "tcp 10.99.0.2:43210 > 192.168.50.20:8080 from external inner
+             source-preserved, on the wire 10.99.0.2, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -159,10 +241,15 @@ pub(super) const STORIES: &[Story] = &[
             ),
             Rules::Nat(
                 ":cali-nat-outgoing - [0:0]\n-A POSTROUTING -m comment --comment \"cali:O3lYWMrLQYEMJtB5\" -j cali-nat-outgoing\n\
-                 -A cali-nat-outgoing -m comment --comment \"cali:AbCdEfGhIjKlMnOp\" -m set --match-set pools-masq src -m set ! --match-set pools-all dst -j MASQUERADE --random-fully",
+                 -A cali-nat-outgoing -m comment --comment \"cali:AbCdEfGhIjKlMnOp\" -m set --match-set pools-masq src -m set ! --match-set pools-all dst -j MASQUERADE",
             ),
         ],
         truth: POD,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             exempt-by-set: iptables-legacy nat/cali-nat-outgoing 1
+             source-preserved, on the wire 10.77.1.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -170,21 +257,38 @@ pub(super) const STORIES: &[Story] = &[
         rules: &[Rules::Nat(
             ":AWS-SNAT-CHAIN-0 - [0:0]\n-A POSTROUTING -m comment --comment \"AWS SNAT CHAIN\" -j AWS-SNAT-CHAIN-0\n\
              -A AWS-SNAT-CHAIN-0 -d 10.50.0.0/16 -m comment --comment \"AWS SNAT CHAIN\" -j RETURN\n\
-             -A AWS-SNAT-CHAIN-0 ! -o vlan+ -m comment --comment \"AWS, SNAT\" -m addrtype ! --dst-type LOCAL -j SNAT --to-source 192.168.50.10 --random-fully",
+             -A AWS-SNAT-CHAIN-0 ! -o vlan+ -m comment --comment \"AWS, SNAT\" -m addrtype ! --dst-type LOCAL -j SNAT --to-source 192.168.50.10",
         )],
         truth: NODE,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             request src 10.77.1.10:43210 > 192.168.50.10:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/AWS-SNAT-CHAIN-0 2
+             source-rewritten, on the wire 192.168.50.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
         name: "field_c58_other_out_device",
         rules: &[Rules::Nat("-A POSTROUTING -o ens5 -j MASQUERADE")],
         truth: POD,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             source-preserved, on the wire 10.77.1.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
         name: "field_c58_wildcard_out_device",
         rules: &[Rules::Nat("-A POSTROUTING -o eth+ -j MASQUERADE")],
         truth: NODE,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             request src 10.77.1.10:43210 > 192.168.50.10:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/POSTROUTING 1
+             unowned-rule: iptables-legacy nat/POSTROUTING 1
+             source-rewritten, on the wire 192.168.50.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -194,6 +298,13 @@ pub(super) const STORIES: &[Story] = &[
             Rules::IptablesNft("*nat\n-A POSTROUTING -s 10.77.0.0/16 -j MASQUERADE\nCOMMIT\n"),
         ],
         truth: NODE,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             request src 10.77.1.10:43210 > 192.168.50.10:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-nft nat/POSTROUTING 1
+             unowned-rule: iptables-nft nat/POSTROUTING 1
+             source-rewritten, on the wire 192.168.50.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -203,6 +314,10 @@ pub(super) const STORIES: &[Story] = &[
         )],
         client: ("node", "192.168.50.20:8080"),
         truth: NODE,
+        claims: &[
+            "tcp 192.168.50.10:43210 > 192.168.50.20:8080 from node node
+             source-preserved, on the wire 192.168.50.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -220,6 +335,11 @@ pub(super) const STORIES: &[Story] = &[
         client: ("pod", "169.254.169.254:80"),
         args: &["169.254.169.254"],
         truth: POD,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 169.254.169.254:80 from pod pod
+             exempt-by-rule: iptables-legacy nat/IP-MASQ-AGENT 1
+             source-preserved, on the wire 10.77.1.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -228,6 +348,11 @@ pub(super) const STORIES: &[Story] = &[
             "*raw\n-A PREROUTING -s 10.77.1.10 -j CT --notrack\nCOMMIT\n*nat\n-A POSTROUTING -s 10.77.0.0/16 -j MASQUERADE\nCOMMIT\n",
         )],
         truth: POD,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             exempt-by-rule: iptables-legacy raw/PREROUTING 1
+             source-preserved, on the wire 10.77.1.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -235,6 +360,14 @@ pub(super) const STORIES: &[Story] = &[
         rules: &[Rules::Nat(
             "-A POSTROUTING -s 10.77.0.0/16 -j SNAT --to-source 192.168.50.200",
         )],
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             request src 10.77.1.10:43210 > 192.168.50.200:43210 at node, postrouting, netfilter, by conntrack
+             rule iptables-legacy nat/POSTROUTING 1
+             stale-nat-address: iptables-legacy nat/POSTROUTING 1
+             unowned-rule: iptables-legacy nat/POSTROUTING 1
+             source-rewritten, on the wire 192.168.50.200, no-reply",
+        ],
         ..FROM_POD
     },
 ];

@@ -32,27 +32,50 @@ pub(super) const STORIES: &[Story] = &[
             Rules::Nat("-A POSTROUTING -o eth0 -j SNAT --to-source 192.168.60.10"),
             STRICT,
         ],
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             request src 10.77.1.10:43210 > 192.168.60.10:43210 at node, postrouting, netfilter, by conntrack
+             rule iptables-legacy nat/POSTROUTING 1
+             unowned-rule: iptables-legacy nat/POSTROUTING 1
+             source-rewritten, on the wire 192.168.60.10, no-reply",
+        ],
         ..FROM_POD
     },
     Story {
         name: "field_c43_node_port_of_a_pod_on_another_interface",
         ground: two_nics,
         rules: SOURCE_ROUTED,
+        claims: &[
+            "tcp 192.168.50.20:43210 > 192.168.50.10:30080 from external null
+             source-preserved, on the wire 192.168.50.20, no-reply",
+        ],
         ..FROM_OUTSIDE
     },
     Story {
         name: "field_c45_forwarding_off",
         rules: &[Rules::Sysctl("node", "ipv4/ip_forward", "0")],
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             source-unknown, on the wire null, no-reply",
+        ],
         ..FROM_POD
     },
     Story {
         name: "field_c45_forwarding_off_on_the_device",
         rules: &[Rules::Sysctl("node", "ipv4/conf/veth-pod/forwarding", "0")],
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             source-unknown, on the wire null, no-reply",
+        ],
         ..FROM_POD
     },
     Story {
         name: "field_c46_forward_policy",
         rules: &[Rules::Legacy("*filter\n:FORWARD DROP [0:0]\nCOMMIT\n")],
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             source-unknown, on the wire null, no-reply",
+        ],
         ..FROM_POD
     },
     Story {
@@ -60,6 +83,10 @@ pub(super) const STORIES: &[Story] = &[
         rules: &[Rules::Legacy(
             "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -i veth-pod -j ACCEPT\nCOMMIT\n",
         )],
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             source-preserved, on the wire 10.77.1.10, reply-lost",
+        ],
         ..FROM_POD
     },
     Story {
@@ -69,6 +96,13 @@ pub(super) const STORIES: &[Story] = &[
             Rules::Nft(
                 "table ip raw-rewrite {\n chain post {\n type filter hook postrouting priority 0; policy accept;\n ip saddr 10.77.1.10 ip saddr set 192.168.50.77\n }\n}\n",
             ),
+        ],
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             request src 10.77.1.10:43210 > 192.168.50.77:43210 at node, postrouting, stateless, by between
+             rule nft raw-rewrite/post handle 2
+             unowned-rule: nft raw-rewrite/post handle 2
+             source-rewritten, on the wire 192.168.50.77, handshake-only",
         ],
         ..FROM_POD
     },
@@ -100,12 +134,22 @@ pub(super) const STORIES: &[Story] = &[
         server: ("pod2", "10.77.2.11:8080"),
         client: ("pod", "10.96.0.50:80"),
         args: &["10.96.0.50:80"],
+        claims: &[
+            "tcp 10.77.1.10:43210 > 10.96.0.50:80 from pod pod
+             request dst 10.96.0.50:80 > 10.77.2.11:8080 at node, prerouting, netfilter, by conntrack
+             rule iptables-legacy nat/PREROUTING 1
+             source-preserved, on the wire 10.77.1.10, reply-lost",
+        ],
         ..FROM_POD
     },
     Story {
         name: "field_c59_gateway_does_not_forward",
         ground: |net| vpn(net, "0"),
         client: ("client", "192.168.50.20:8080"),
+        claims: &[
+            "tcp 10.13.0.2:43210 > 192.168.50.20:8080 from external client
+             source-unknown, on the wire null, no-reply",
+        ],
         ..FROM_POD
     },
     Story {
@@ -113,6 +157,10 @@ pub(super) const STORIES: &[Story] = &[
         ground: |net| vpn(net, "1"),
         rules: &[Rules::Nat("-A POSTROUTING -s 10.77.0.0/16 -j MASQUERADE")],
         client: ("client", "192.168.50.20:8080"),
+        claims: &[
+            "tcp 10.13.0.2:43210 > 192.168.50.20:8080 from external client
+             source-preserved, on the wire 10.13.0.2, no-reply",
+        ],
         ..FROM_POD
     },
     Story {
@@ -124,6 +172,16 @@ pub(super) const STORIES: &[Story] = &[
         ],
         client: ("client", "192.168.50.20:8080"),
         truth: Truth::Seen("192.168.50.10"),
+        claims: &[
+            "tcp 10.13.0.2:43210 > 192.168.50.20:8080 from external client
+             request src 10.13.0.2:43210 > 10.77.1.10:43210 at gateway, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/POSTROUTING 1
+             request src 10.77.1.10:43210 > 192.168.50.10:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/POSTROUTING 1
+             unowned-rule: iptables-legacy nat/POSTROUTING 1
+             unowned-rule: iptables-legacy nat/POSTROUTING 1
+             source-rewritten, on the wire 192.168.50.10, completed",
+        ],
         ..FROM_POD
     },
 ];

@@ -17,7 +17,7 @@ const CLUSTER: Rules = Rules::Nat(
      -A POSTROUTING -m comment --comment \"kubernetes postrouting rules\" -j KUBE-POSTROUTING\n\
      -A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN\n\
      -A KUBE-POSTROUTING -j MARK --set-xmark 0x4000/0x0\n\
-     -A KUBE-POSTROUTING -m comment --comment \"kubernetes service traffic requiring SNAT\" -j MASQUERADE --random-fully",
+     -A KUBE-POSTROUTING -m comment --comment \"kubernetes service traffic requiring SNAT\" -j MASQUERADE",
 );
 
 /// The same with policy Local: nothing marks.
@@ -29,7 +29,7 @@ const LOCAL: Rules = Rules::Nat(
      -A POSTROUTING -m comment --comment \"kubernetes postrouting rules\" -j KUBE-POSTROUTING\n\
      -A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN\n\
      -A KUBE-POSTROUTING -j MARK --set-xmark 0x4000/0x0\n\
-     -A KUBE-POSTROUTING -m comment --comment \"kubernetes service traffic requiring SNAT\" -j MASQUERADE --random-fully",
+     -A KUBE-POSTROUTING -m comment --comment \"kubernetes service traffic requiring SNAT\" -j MASQUERADE",
 );
 
 /// A Service address with one backend, which the pod calls itself.
@@ -68,7 +68,7 @@ const NFTABLES: &str = "table ip kube-proxy {
   chain masquerading {
     meta mark & 0x00004000 == 0x00000000 return
     meta mark set meta mark ^ 0x00004000
-    masquerade fully-random
+    masquerade
   }
   chain mark-for-masquerade {
     meta mark set meta mark | 0x00004000
@@ -91,12 +91,26 @@ pub(super) const STORIES: &[Story] = &[
         name: "field_c22_policy_cluster",
         rules: &[CLUSTER],
         truth: GATEWAY,
+        claims: &[
+            "tcp 192.168.50.20:43210 > 192.168.50.10:30080 from external null
+             request dst 192.168.50.10:30080 > 10.77.1.10:8080 at service, prerouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/KUBE-EXT-A 2
+             request src 192.168.50.20:43210 > 10.77.1.1:43210 at service, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/KUBE-POSTROUTING 3, marked by iptables-legacy nat/KUBE-MARK-MASQ 1
+             source-rewritten, on the wire 10.77.1.1, completed",
+        ],
         ..FROM_OUTSIDE
     },
     Story {
         name: "field_c22_policy_local",
         rules: &[LOCAL],
         truth: CLIENT,
+        claims: &[
+            "tcp 192.168.50.20:43210 > 192.168.50.10:30080 from external null
+             request dst 192.168.50.10:30080 > 10.77.1.10:8080 at service, prerouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/KUBE-EXT-A 1
+             source-preserved, on the wire 192.168.50.20, completed",
+        ],
         ..FROM_OUTSIDE
     },
     Story {
@@ -116,6 +130,14 @@ pub(super) const STORIES: &[Story] = &[
         client: ("pod", "10.96.0.44:80"),
         args: &["10.96.0.44:80"],
         truth: Truth::Seen("10.77.2.1"),
+        claims: &[
+            "tcp 10.77.1.10:43210 > 10.96.0.44:80 from pod pod
+             request dst 10.96.0.44:80 > 10.77.2.11:8080 at service, prerouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/KUBE-SVC-A 2
+             request src 10.77.1.10:43210 > 10.77.2.1:43210 at service, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/KUBE-POSTROUTING 2, marked by iptables-legacy nat/KUBE-MARK-MASQ 1
+             source-rewritten, on the wire 10.77.2.1, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -125,6 +147,14 @@ pub(super) const STORIES: &[Story] = &[
         client: ("pod", "10.96.0.50:80"),
         args: &["10.96.0.50:80"],
         truth: GATEWAY,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 10.96.0.50:80 from pod pod
+             request dst 10.96.0.50:80 > 10.77.1.10:8080 at service, prerouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/KUBE-SEP-A 2
+             request src 10.77.1.10:43210 > 10.77.1.1:43210 at service, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/KUBE-POSTROUTING 3, marked by iptables-legacy nat/KUBE-MARK-MASQ 1
+             source-rewritten, on the wire 10.77.1.1, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -136,12 +166,26 @@ pub(super) const STORIES: &[Story] = &[
         server: ("pod", "10.77.1.10:8080"),
         client: ("pod", "10.96.0.50:80"),
         args: &["10.96.0.50:80"],
+        claims: &[
+            "tcp 10.77.1.10:43210 > 10.96.0.50:80 from pod pod
+             request dst 10.96.0.50:80 > 10.77.1.10:8080 at service, prerouting, netfilter, by conntrack
+             rule iptables-legacy nat/KUBE-SEP-A 1
+             source-preserved, on the wire 10.77.1.10, no-reply",
+        ],
         ..FROM_POD
     },
     Story {
         name: "field_c30_nftables_mode",
         rules: &[Rules::Nft(NFTABLES)],
         truth: GATEWAY,
+        claims: &[
+            "tcp 192.168.50.20:43210 > 192.168.50.10:30080 from external null
+             request dst 192.168.50.10:30080 > 10.77.1.10:8080 at service, prerouting, netfilter, by conntrack, and back
+             rule nft kube-proxy/endpoint-11111111-shop/cart/tcp/http__10.77.1.10/8080 handle 21
+             request src 192.168.50.20:43210 > 10.77.1.1:43210 at service, postrouting, netfilter, by conntrack, and back
+             rule nft kube-proxy/masquerading handle 16, marked by nft kube-proxy/mark-for-masquerade handle 17
+             source-rewritten, on the wire 10.77.1.1, completed",
+        ],
         ..FROM_OUTSIDE
     },
     Story {
@@ -150,6 +194,13 @@ pub(super) const STORIES: &[Story] = &[
             "-A POSTROUTING -m statistic --mode nth --every 2 --packet 1 -j RETURN\n-A POSTROUTING -j MASQUERADE",
         )],
         truth: Truth::Seen("192.168.50.10"),
+        claims: &[
+            "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             request src 10.77.1.10:43210 > 192.168.50.10:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/POSTROUTING 2
+             unowned-rule: iptables-legacy nat/POSTROUTING 2
+             source-rewritten, on the wire 192.168.50.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -167,6 +218,14 @@ pub(super) const STORIES: &[Story] = &[
         client: ("pod", "203.0.113.5:80"),
         args: &["203.0.113.5"],
         truth: GATEWAY,
+        claims: &[
+            "tcp 10.77.1.10:43210 > 203.0.113.5:80 from pod pod
+             request dst 203.0.113.5:80 > 10.77.1.10:8080 at service, prerouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/KUBE-EXT-A 2
+             request src 10.77.1.10:43210 > 10.77.1.1:43210 at service, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/KUBE-POSTROUTING 1, marked by iptables-legacy nat/KUBE-MARK-MASQ 1
+             source-rewritten, on the wire 10.77.1.1, completed",
+        ],
         ..FROM_POD
     },
     Story {
@@ -184,12 +243,28 @@ pub(super) const STORIES: &[Story] = &[
         ],
         client: ("client", "192.168.50.20:8080"),
         truth: Truth::Seen("192.168.50.10"),
+        claims: &[
+            "tcp 10.13.0.2:43210 > 192.168.50.20:8080 from external client
+             request src 10.13.0.2:43210 > 10.77.1.10:43210 at gateway, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/POSTROUTING 1
+             request src 10.77.1.10:43210 > 192.168.50.10:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/POSTROUTING 1
+             unowned-rule: iptables-legacy nat/POSTROUTING 1
+             unowned-rule: iptables-legacy nat/POSTROUTING 1
+             source-rewritten, on the wire 192.168.50.10, completed",
+        ],
         ..FROM_POD
     },
     Story {
         name: "field_client_keeps_its_address",
         rules: &[NODE_PORT],
         truth: CLIENT,
+        claims: &[
+            "tcp 192.168.50.20:43210 > 192.168.50.10:30080 from external null
+             request dst 192.168.50.10:30080 > 10.77.1.10:8080 at node, prerouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/PREROUTING 1
+             source-preserved, on the wire 192.168.50.20, completed",
+        ],
         ..FROM_OUTSIDE
     },
 ];
