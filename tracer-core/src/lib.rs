@@ -8,6 +8,7 @@ pub mod attribute;
 pub mod btf;
 pub mod event;
 pub mod expect;
+pub mod explain;
 pub mod group;
 pub mod inventory;
 pub mod journey;

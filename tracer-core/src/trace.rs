@@ -1,6 +1,6 @@
 //! The whole way: events in, judged flows out, and the sums of the run.
 
-use crate::event::{Conntrack, Event};
+use crate::event::{Conntrack, DropEvent, Event};
 use crate::expect::Expectations;
 use crate::group::Groups;
 use crate::inventory::Inventory;
@@ -134,6 +134,11 @@ impl Trace {
     /// without anything new to tell.
     pub fn recount(&mut self, now_ns: u64, read: &mut ReadCounter<'_>) {
         self.correlator.recount(now_ns, read);
+    }
+
+    /// Takes a drop in.
+    pub fn push_drop(&mut self, drop: DropEvent) {
+        self.correlator.push_drop(drop);
     }
 
     /// Events were lost between two readings of the counter.

@@ -23,6 +23,8 @@ mod conntrack;
 #[cfg(target_arch = "bpf")]
 mod direct;
 #[cfg(target_arch = "bpf")]
+mod drops;
+#[cfg(target_arch = "bpf")]
 mod emit;
 #[cfg(target_arch = "bpf")]
 mod filter;

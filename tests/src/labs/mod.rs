@@ -4,8 +4,10 @@ mod contract;
 mod counts;
 mod covers;
 mod debug_container;
+mod drops;
 mod elsewhere;
 mod expectations;
+mod gateways;
 mod ground;
 mod hostile;
 mod job;
@@ -18,6 +20,7 @@ mod options;
 mod protocols;
 mod readme;
 mod refusals;
+mod replies;
 mod reply;
 mod service;
 mod shapes;
@@ -146,10 +149,12 @@ impl Case {
 /// All labs.
 pub fn all() -> impl Iterator<Item = &'static Case> {
     [
+        gateways::CASES,
         ground::CASES,
         contract::CASES,
         counts::CASES,
         debug_container::CASES,
+        drops::CASES,
         elsewhere::CASES,
         expectations::CASES,
         hostile::CASES,
@@ -166,6 +171,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         refusals::CASES,
         service::CASES,
         shapes::CASES,
+        replies::CASES,
         reply::CASES,
     ]
     .into_iter()

@@ -23,6 +23,17 @@ pub fn original(journey: &Journey) -> Tuple {
             .or_else(|| first.tuples().next())
             .unwrap_or(journey.opened);
     }
+    // It died before it was sighted: its entry knows what it was.
+    let died = journey
+        .losses
+        .iter()
+        .find(|l| l.direction == Direction::Request);
+    if let Some(ct) = died
+        .and_then(|l| l.first.conntrack)
+        .filter(|ct| !ct.is_reply)
+    {
+        return ct.orig;
+    }
     // Only replies were sighted: the last of them is the nearest to the origin.
     let Some(last) = journey.reply.hops().last() else {
         return journey.opened;

@@ -1,9 +1,11 @@
 //! What was sighted: one [`Event`] per packet and tap that the kernel half told.
 
 mod decode;
+mod drop;
 mod fingerprint;
 
 pub use decode::{DecodeError, decode};
+pub use drop::{DropEvent, decode_drop, is_drop};
 pub use fingerprint::{Fingerprint, Fragment, Icmp, Tcp};
 
 use crate::packet::Tuple;

@@ -1,11 +1,13 @@
 //! From a journey to the answer: one [`report::Flow`](crate::report::Flow).
 
 mod delivery;
+mod drops;
 mod findings;
 mod origin;
 mod peer;
 mod reply;
 mod source;
+mod trouble;
 mod view;
 
 pub use peer::compare_with_peer;
@@ -18,7 +20,7 @@ pub use origin::Origin;
 use crate::attribute;
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Hop, Journey};
-use crate::report::{Flow, Packets, SCHEMA, Unavailable};
+use crate::report::{Code, Flow, Packets, SCHEMA, Unavailable};
 
 /// What is known beside the journey.
 #[derive(Clone, Copy, Debug)]
@@ -38,9 +40,17 @@ pub struct Context<'a> {
 pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     let journey = &closed.journey;
     let rewrites = attribute::rewrites(journey, context.inventory);
-    let delivery = delivery::delivery(closed, context.inventory);
+    let told = drops::told(journey, context);
+    let delivery = delivery::delivery(closed, &told, context.inventory);
     let mut verdict = source::verdict(journey, &rewrites, &delivery, context);
-    let findings = findings::findings(journey, &rewrites, &delivery, &verdict, context);
+    let mut findings = findings::findings(journey, &rewrites, &delivery, &verdict, context);
+    findings.extend(drops::findings(&told, journey, &delivery));
+    findings.extend(drops::replaced(&told, context.inventory));
+    let trouble = trouble::findings(journey, &delivery, context);
+    // What is known of a flow's sizes as a whole says more than one of its packets.
+    let whole = |code| trouble.iter().any(|f| f.code == code);
+    findings.retain(|f| f.code != Code::MtuSuspected || !whole(f.code));
+    findings.extend(trouble);
     verdict.complete = !findings.iter().any(|f| findings::is_doubt(f.code));
     let flow = attribute::original(journey);
     Flow {
@@ -55,7 +65,10 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
         rewrites,
         packets: packets(journey),
         delivery,
-        drops: Vec::new(),
+        drops: told
+            .iter()
+            .map(|one| drops::view(one, journey, context))
+            .collect(),
         proxy: None,
         findings,
         verdict,

@@ -18,7 +18,7 @@ impl Names {
         known.ok_or_else(|| format!("no device {name:?}"))
     }
 
-    fn netns(&self, name: &str) -> Result<NetnsId, String> {
+    pub(super) fn netns(&self, name: &str) -> Result<NetnsId, String> {
         let known = self.netns.get(name).copied();
         known.ok_or_else(|| format!("no namespace {name:?}"))
     }

@@ -1,6 +1,7 @@
 //! The entries, one file per tap. Each states the kernel prototype it relies on.
 
 mod direct;
+mod drops;
 mod receive;
 mod sockets;
 mod tc;

@@ -1,9 +1,11 @@
 //! The kernel half from outside: finding offsets, loading, attaching, reading the ring and the
 //! maps. The only user of aya.
 
+mod attached;
 mod bpf;
 pub mod btf;
 mod doors;
+mod drops;
 mod error;
 pub mod features;
 mod filter;
@@ -14,6 +16,8 @@ mod ring;
 mod sockets;
 mod taps;
 
+pub use attached::{name_programs, tcx_programs};
+pub use drops::DropWords;
 pub use error::KernelError;
 pub use filter::Filter;
 pub use load::{Programs, RING_BYTES, Reader, Sizes};

@@ -1,6 +1,7 @@
 //! Where the running kernel keeps what the programs read, and what its drop reasons are called.
 
 use super::btf::{BtfFile, ReadError};
+use super::drops;
 use std::collections::BTreeMap;
 use tracer_common::Offsets;
 use tracer_core::btf::{Absent, Btf, Layout, MissingField};
@@ -15,6 +16,8 @@ pub struct KernelTypes {
     pub unavailable: Vec<Unavailable>,
     /// Name of each drop reason, without `SKB_DROP_REASON_`. Empty before 5.17, which has none.
     pub drop_reasons: BTreeMap<u32, String>,
+    /// How many arguments tracepoint `kfree_skb` has, its own data included.
+    pub drop_arguments: Option<usize>,
 }
 
 /// Why the programs cannot run on this kernel: exit status 3.
@@ -42,10 +45,14 @@ pub fn read() -> Result<KernelTypes, OffsetsError> {
         let module = module.parse_split(&vmlinux)?;
         layout = Layout::resolve(&[&vmlinux, &module])?;
     }
+    let mut unavailable = unavailable(&layout.absent);
+    let drop = vmlinux.prototype("btf_trace_kfree_skb").ok();
+    unavailable.extend(drop.is_none().then(drops::missing));
     Ok(KernelTypes {
         offsets: layout.offsets,
-        unavailable: unavailable(&layout.absent),
+        unavailable,
         drop_reasons: drop_reasons(&vmlinux),
+        drop_arguments: drop.map(|prototype| prototype.parameters.len()),
     })
 }
 

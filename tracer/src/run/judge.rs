@@ -24,6 +24,7 @@ impl Live<'_> {
             self.taps.changed(&delta);
         }
         self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
+        self.inquiries.answer(&mut self.survey);
         if round.is_multiple_of(COUNT_EVERY) && self.trace.stats().followed <= FEW_FLOWS {
             let Self {
                 trace, programs, ..
@@ -71,6 +72,7 @@ impl Live<'_> {
         self.count_lost(now)?;
         self.survey.learn(&std::mem::take(&mut self.strangers));
         self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
+        self.inquiries.answer(&mut self.survey);
         let Self {
             trace,
             programs,

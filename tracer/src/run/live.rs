@@ -3,6 +3,7 @@
 use super::clock;
 use super::entries::Entries;
 use super::failure::Failure;
+use super::inquire::Inquiries;
 use super::plan::Plan;
 use super::probe::Probe;
 use super::signals::Signals;
@@ -10,14 +11,14 @@ use super::silence::Silence;
 use super::taps::Taps;
 use super::tell::Teller;
 use crate::cli::TraceOptions;
-use crate::kernel::{Programs, Ring};
+use crate::kernel::{DropWords, Programs, Ring};
 use crate::system::netns::Netns;
 use crate::system::{Changed, Survey, Watch};
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
-use tracer_core::event::{Event, NetnsId, decode};
+use tracer_core::event::{Event, NetnsId, decode, decode_drop, is_drop};
 use tracer_core::expect::ExitStatus;
 use tracer_core::inventory::Inventory;
 use tracer_core::trace::Trace;
@@ -40,6 +41,8 @@ pub(super) struct Live<'a> {
     pub(super) taps: Taps,
     entries: Option<Entries>,
     pub(super) teller: Teller,
+    words: DropWords,
+    pub(super) inquiries: Inquiries,
     pub(super) silence: Silence<'a>,
     pub(super) started: String,
     pub(super) start: Instant,
@@ -70,6 +73,7 @@ impl<'a> Live<'a> {
         trace: Trace,
         (taps, entries): (Taps, Option<Entries>),
         teller: Teller,
+        words: DropWords,
     ) -> Self {
         Self {
             node: &plan.node,
@@ -82,6 +86,8 @@ impl<'a> Live<'a> {
             taps,
             entries,
             teller,
+            words,
+            inquiries: Inquiries::default(),
             started: clock::utc_now(),
             start: Instant::now(),
             received: 0,
@@ -178,6 +184,8 @@ impl<'a> Live<'a> {
                 trace,
                 taps,
                 teller,
+                words,
+                inquiries,
                 survey,
                 strangers,
                 cgroups,
@@ -187,6 +195,15 @@ impl<'a> Live<'a> {
             while taken < BATCH && !full {
                 let got = ring.drain(256, |bytes| {
                     // A record that cannot be read is a bug of ours; it was counted as told.
+                    if is_drop(bytes) {
+                        let Ok(mut drop) = decode_drop(bytes) else {
+                            return;
+                        };
+                        words.name(&mut drop);
+                        inquiries.about(&drop);
+                        trace.push_drop(drop);
+                        return;
+                    }
                     let Ok(event) = decode(bytes) else { return };
                     taps.sighted(&event, survey.inventory().node);
                     if taps.is_wire(event.tap) {

@@ -5,6 +5,7 @@ mod clock;
 mod doctor;
 mod entries;
 mod failure;
+mod inquire;
 mod judge;
 mod leftovers;
 mod live;

@@ -11,10 +11,11 @@ use super::signals::Signals;
 use super::taps::Taps;
 use super::tell::Teller;
 use crate::cli::{TapMode, TraceOptions};
-use crate::kernel::{self, Programs, Reader, Ring, Sizes, features};
+use crate::kernel::{self, DropWords, KernelTypes, Programs, Reader, Ring, Sizes, features};
 use crate::render::text::{self, Armed};
 use crate::sink;
 use crate::system::{Survey, Watch, host};
+use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Instant;
 use tracer_core::expect::ExitStatus;
@@ -59,8 +60,11 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     trace.check(options.check.checks());
     let doubt = node::doubt(options, plan, &survey);
     doubt.iter().for_each(|u| trace.unavailable(u.clone()));
+    let mut reasons = BTreeMap::new();
     let taps = match sight {
-        Sight::Memory(unavailable) => {
+        Sight::Memory(types) => {
+            reasons = types.drop_reasons;
+            let unavailable = types.unavailable;
             programs.attach_tracepoints()?;
             let without = host::missing_capabilities();
             let missing = host::unavailable(&without);
@@ -74,7 +78,10 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
         Sight::Direct(why) => direct(options.tap, why, doubt, &mut programs, &survey, &mut trace)?,
     };
     let teller = Teller::new(options, survey.inventory());
-    let mut live = Live::new(plan, survey, watch, programs, ring, trace, taps, teller);
+    let words = DropWords::new(reasons, crate::system::function_at);
+    let mut live = Live::new(
+        plan, survey, watch, programs, ring, trace, taps, teller, words,
+    );
     host::take_precedence();
     host::return_memory();
     announce(options, &live, start);
@@ -83,8 +90,8 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
 
 /// How packets are seen.
 enum Sight {
-    /// By reading the kernel's memory; what cannot be read there.
-    Memory(Vec<Unavailable>),
+    /// By reading the kernel's memory, with what its types tell.
+    Memory(Box<KernelTypes>),
     /// By what traffic-control programs are shown, and why only so.
     Direct(String),
 }
@@ -96,9 +103,9 @@ fn load(plan: &Plan) -> Result<(Sight, Programs, Ring), Failure> {
         return Ok((Sight::Direct(why), programs, ring));
     }
     let types = kernel::read_types()?;
-    let reader = Reader::Memory(&types.offsets);
+    let reader = Reader::Memory(&types);
     let (programs, ring) = Programs::load(&plan.filter, reader, sizes())?;
-    Ok((Sight::Memory(types.unavailable), programs, ring))
+    Ok((Sight::Memory(Box::new(types)), programs, ring))
 }
 
 /// Whether the kernel's memory may be read. `SRCTRACE_ASSUME_LOCKDOWN` says that it may not.

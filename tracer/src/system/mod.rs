@@ -7,6 +7,7 @@
 mod attributes;
 pub mod conntrack;
 mod error;
+mod facts;
 pub mod host;
 mod lifetime;
 mod netlink;
@@ -16,6 +17,7 @@ pub mod probe;
 mod roots;
 pub mod route;
 mod survey;
+mod symbols;
 pub mod tc;
 mod watch;
 
@@ -23,7 +25,9 @@ mod watch;
 mod testing;
 
 pub use error::SystemError;
+pub use facts::facts;
 pub use lifetime::{Lifetime, in_container, own_program};
 pub use roots::Roots;
 pub use survey::{Delta, Scope, Survey};
+pub use symbols::function_at;
 pub use watch::{Changed, Watch};
