@@ -1,6 +1,6 @@
 //! One short visit to a namespace in which a packet died: what its settings and tables say now.
 
-use super::netlink::Rtnetlink;
+use super::netlink::Netlink;
 use super::netns::{Netns, visit};
 use super::tc::Tc;
 use super::{SystemError, route};
@@ -48,7 +48,7 @@ pub fn facts(
     devices: &BTreeMap<u32, String>,
 ) -> Result<Facts, SystemError> {
     visit(netns, || {
-        let mut socket = Rtnetlink::open()?;
+        let mut socket = Netlink::open()?;
         Ok(Facts {
             settings: settings(devices),
             routes: routes(&mut socket, inquiries),
@@ -82,7 +82,7 @@ fn setting(path: String) -> Option<(String, i64)> {
 }
 
 fn routes(
-    socket: &mut Rtnetlink,
+    socket: &mut Netlink,
     inquiries: &[Inquiry],
 ) -> BTreeMap<RouteQuestion, tracer_core::inventory::RouteAnswer> {
     let questions = inquiries.iter().flat_map(|one| {
@@ -95,7 +95,7 @@ fn routes(
         .collect()
 }
 
-fn neighbours(socket: &mut Rtnetlink) -> BTreeMap<(u32, IpAddr), String> {
+fn neighbours(socket: &mut Netlink) -> BTreeMap<(u32, IpAddr), String> {
     let mut found = BTreeMap::new();
     let question = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
     let asked = socket.dump(question, |answer| {
@@ -160,7 +160,7 @@ fn column(table: &str, name: &str) -> u64 {
 
 /// Filters of traffic control and XDP programs. (tcx links are the kernel room's to list.)
 fn programs(
-    socket: &mut Rtnetlink,
+    socket: &mut Netlink,
     devices: &BTreeMap<u32, String>,
 ) -> BTreeMap<(u32, Dir), Vec<Attached>> {
     let mut found: BTreeMap<(u32, Dir), Vec<Attached>> = BTreeMap::new();
@@ -192,7 +192,7 @@ fn programs(
     found
 }
 
-fn xdp(socket: &mut Rtnetlink, index: u32) -> Option<u32> {
+fn xdp(socket: &mut Netlink, index: u32) -> Option<u32> {
     let mut question = LinkMessage::default();
     question.header.index = index;
     let answer = socket.get(RouteNetlinkMessage::GetLink(question)).ok()??;

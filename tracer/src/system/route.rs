@@ -78,7 +78,7 @@ pub fn route_get(netns: &Netns, dst: IpAddr) -> Result<RouteHint, SystemError> {
 
 /// As [`route_get`], in the calling thread's namespace and also for packets that come in. `None`
 /// where the kernel's answer says nothing.
-pub(super) fn answer(socket: &mut Rtnetlink, asked: RouteQuestion) -> Option<RouteAnswer> {
+pub(super) fn answer(socket: &mut Netlink, asked: RouteQuestion) -> Option<RouteAnswer> {
     let mut message = question(asked.dst);
     if let Some((src, dev)) = asked.came {
         message.header.source_prefix_length = message.header.destination_prefix_length;
