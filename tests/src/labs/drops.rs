@@ -48,7 +48,7 @@ const DROPPED: &str = "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod";
 
 /// One request that must end so, and the whole report on it.
 fn one_request(lab: &Lab, name: &str, ends: Outcome, reason: &str, code: &str) -> Result<()> {
-    let report = watch(lab, &["--dest", PEER], 0, || {
+    let report = watch(lab, &["--dest", PEER], 1, || {
         let call = StreamCall::new("pod", "10.20.30.40:443", 43_210).patience(A_MOMENT);
         same("the request", call.run(lab)?, ends)
     })?;
@@ -169,7 +169,7 @@ fn no_port_left() -> Result<()> {
         crate::traffic::Behaviour::Answer,
     )?;
     let first = StreamCall::new("pod", "10.20.30.40:443", 40_000).open(&lab)?;
-    let report = watch(&lab, &["--dest", PEER, "--src", "10.12.3.4"], 0, || {
+    let report = watch(&lab, &["--dest", PEER, "--src", "10.12.3.4"], 1, || {
         let call = StreamCall::new("pod", "10.20.30.40:443", 43_210).patience(A_MOMENT);
         same("the second request", call.run(&lab)?, Outcome::Silence)
     })?;
@@ -222,7 +222,7 @@ fn policy_after_masquerade() -> Result<()> {
         "table ip t { chain c { type filter hook forward priority 0; policy drop;
             ip saddr 10.12.3.4 accept; ip daddr 10.12.3.4 accept; }; }",
     )?;
-    let report = watch(&lab, &["--dest", PEER], 0, || {
+    let report = watch(&lab, &["--dest", PEER], 1, || {
         let call = StreamCall::new("pod", "10.20.30.40:443", 43_210).patience(A_MOMENT);
         same("the request", call.run(&lab)?, Outcome::Silence)
     })?;
@@ -255,7 +255,7 @@ fn prohibited_by_rule() -> Result<()> {
 
 /// One IPv6 request that must end so, and the whole report on it.
 fn one_request6(lab: &Lab, name: &str, ends: Outcome, reason: &str, code: &str) -> Result<()> {
-    let report = watch(lab, &["--dest", PEER6], 0, || {
+    let report = watch(lab, &["--dest", PEER6], 1, || {
         let call = StreamCall::new("pod", "[fd50::20]:443", 43_210).patience(A_MOMENT);
         same("the request", call.run(lab)?, ends)
     })?;
@@ -293,7 +293,7 @@ fn forwarding_off_ipv6() -> Result<()> {
 
 fn ttl_used_up() -> Result<()> {
     let lab = cast::one_pod("ttl", RouteBack::Known).up()?;
-    let report = watch(&lab, &["--dest", PEER], 0, || {
+    let report = watch(&lab, &["--dest", PEER], 1, || {
         let call = UdpCall::new("pod", 43_210, "10.20.30.40:53").option(SocketOption::ttl(1));
         same(
             "the request",
@@ -314,7 +314,7 @@ fn loopback_source() -> Result<()> {
         "node",
         "-t nat -A OUTPUT -d 127.0.0.1 -p tcp --dport 30080 -j DNAT --to-destination 10.12.3.4:8080",
     )?;
-    let report = watch(&lab, &["--dest", "10.12.3.4"], 0, || {
+    let report = watch(&lab, &["--dest", "10.12.3.4"], 1, || {
         let call = StreamCall::new("node", "127.0.0.1:30080", 43_210).patience(A_MOMENT);
         same("the request", call.run(&lab)?, Outcome::Silence)
     })?;

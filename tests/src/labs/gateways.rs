@@ -46,7 +46,7 @@ fn client_call(lab: &Lab) -> Result<()> {
 fn gateway_does_not_forward() -> Result<()> {
     let lab = vpn("d1").up()?;
     lab.sysctl("vpn", "ipv4/ip_forward", "0")?;
-    let report = watch(&lab, &["--dest", PEER], 0, || client_call(&lab))?;
+    let report = watch(&lab, &["--dest", PEER], 1, || client_call(&lab))?;
     let claims = format!(
         "{CLIENT} from gateway vpn
          dropped: IP_INADDRERRORS
@@ -123,6 +123,7 @@ fn gateway_replaced() -> Result<()> {
         "link set tun0 up\naddr add 10.8.0.2/24 dev tun0\nroute add default via 10.8.0.1",
     )?;
     client_call(&lab)?;
+    trace.wait_flows(1)?;
     let report = trace.stop()?;
     let claims = format!(
         "{CLIENT} from external peer-client

@@ -80,7 +80,7 @@ fn udp_reply_dropped() -> Result<()> {
     let lab = cast::one_pod("b2udp", RouteBack::Known).up()?;
     lab.iptables_legacy("node", "-A FORWARD -i eth0 -o veth-pod -j DROP")?;
     let _peer = UdpServer::start(&lab, "peer", "10.20.30.40:53")?;
-    let report = watch(&lab, &["--dest", PEER], 0, || {
+    let report = watch(&lab, &["--dest", PEER], 1, || {
         let call = UdpCall::new("pod", 43_210, "10.20.30.40:53").patience(A_MOMENT);
         same("the request", call.run(&lab)?, Outcome::Silence)
     })?;
@@ -226,7 +226,7 @@ fn hairpin() -> Result<()> {
         "-t nat -A PREROUTING -d 10.96.0.10 -p tcp --dport 80 -j DNAT --to-destination 10.12.3.4:8080",
     )?;
     let _backend = StreamServer::start(&lab, "pod", "10.12.3.4:8080", Behaviour::Answer)?;
-    let report = watch(&lab, &["10.96.0.10:80"], 0, || {
+    let report = watch(&lab, &["10.96.0.10:80"], 1, || {
         let call = StreamCall::new("pod", "10.96.0.10:80", 43_210).patience(A_MOMENT);
         same("the request", call.run(&lab)?, Outcome::Silence)
     })?;
