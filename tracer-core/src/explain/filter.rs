@@ -124,10 +124,11 @@ fn unconfirmed(scene: &Scene<'_>) -> Option<Explanation> {
         return None;
     }
     let counts = scene.facts.and_then(|f| f.conntrack);
-    let failed = counts.map_or(0, |c| c.insert_failed);
-    let counted = match failed {
-        0 => String::new(),
-        n => format!(" (insert_failed is {n} there)"),
+    let failed = counts.is_some_and(|c| c.insert_failed > 0);
+    let counted = if failed {
+        " (conntrack counts such as insert_failed)"
+    } else {
+        ""
     };
     let to = ct.translated_source();
     Some(
