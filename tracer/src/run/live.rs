@@ -196,13 +196,7 @@ impl<'a> Live<'a> {
                 let got = ring.drain(256, |bytes| {
                     // A record that cannot be read is a bug of ours; it was counted as told.
                     if is_drop(bytes) {
-                        let Ok(mut drop) = decode_drop(bytes) else {
-                            return;
-                        };
-                        words.name(&mut drop);
-                        inquiries.about(&drop);
-                        trace.push_drop(drop);
-                        return;
+                        return lose(bytes, words, inquiries, trace);
                     }
                     let Ok(event) = decode(bytes) else { return };
                     taps.sighted(&event, survey.inventory().node);
@@ -237,6 +231,15 @@ impl<'a> Live<'a> {
                 return;
             }
         }
+    }
+}
+
+/// Takes in a packet that died. A record that cannot be read is a bug of ours.
+fn lose(bytes: &[u8], words: &mut DropWords, inquiries: &mut Inquiries, trace: &mut Trace) {
+    if let Ok(mut drop) = decode_drop(bytes) {
+        words.name(&mut drop);
+        inquiries.about(&drop);
+        trace.push_drop(drop);
     }
 }
 
