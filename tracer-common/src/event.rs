@@ -7,6 +7,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub mod event_kind {
     /// A packet was sighted at a tap.
     pub const PACKET: u8 = 1;
+    /// A NAT target ran: [`RawRuleHit`](crate::RawRuleHit).
+    pub const RULE_HIT: u8 = 3;
 }
 
 /// Values of [`RawEvent::tap`]: where a packet was sighted.

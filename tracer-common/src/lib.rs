@@ -12,6 +12,7 @@ mod config;
 mod event;
 mod flow;
 mod offsets;
+mod rules;
 mod tuple;
 
 pub use config::{
@@ -23,8 +24,9 @@ pub use event::{
 };
 pub use flow::{FlowKey, FlowState, FollowKey, SkbNote, counter};
 pub use offsets::{ABSENT, DirectSkb, Offsets, SKB_WINDOW};
+pub use rules::{RawRuleHit, RuleOffsets, rule_store, rule_target};
 pub use tuple::{RawTuple, family, ip_proto};
 
 /// Version of this ABI. It is compiled into both halves and compared when the programs are
 /// loaded, so that an object of another build is refused and not misread.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;

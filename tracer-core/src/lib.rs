@@ -11,6 +11,7 @@ pub mod expect;
 pub mod group;
 pub mod inventory;
 pub mod journey;
+pub mod observed;
 pub mod packet;
 pub mod report;
 pub mod ruleset;

@@ -153,7 +153,7 @@ fn fingerprint(raw: &RawFingerprint, bits: u32, proto: Proto) -> Fingerprint {
 /// `linux/netfilter/nf_conntrack_common.h`).
 const CT_FIRST_REPLY_STATE: u8 = 3;
 
-fn conntrack(raw: &RawConntrack) -> Option<Conntrack> {
+pub(crate) fn conntrack(raw: &RawConntrack) -> Option<Conntrack> {
     Some(Conntrack {
         orig: Tuple::from_raw(&raw.orig)?,
         reply: Tuple::from_raw(&raw.reply)?,

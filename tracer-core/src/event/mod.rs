@@ -3,6 +3,7 @@
 mod decode;
 mod fingerprint;
 
+pub(crate) use decode::conntrack;
 pub use decode::{DecodeError, decode};
 pub use fingerprint::{Fingerprint, Fragment, Icmp, Tcp};
 

@@ -2,6 +2,7 @@
 
 mod direct;
 mod receive;
+mod rules;
 mod sockets;
 mod tc;
 mod transmit;

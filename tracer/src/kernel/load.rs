@@ -1,12 +1,12 @@
 //! Loading the embedded object.
 
 use super::doors::Doors;
-use super::{Filter, KernelError, Ring, taps};
+use super::{Filter, KernelError, KernelTypes, Ring, taps};
 use aya::maps::lpm_trie::Key;
 use aya::maps::{HashMap, LpmTrie};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use ipnet::IpNet;
-use tracer_common::{ABI_VERSION, Offsets, PrefixKey, config_flags, prefix_key};
+use tracer_common::{ABI_VERSION, Offsets, PrefixKey, RuleOffsets, config_flags, prefix_key};
 use zerocopy::IntoBytes;
 
 /// The object that `cargo xtask build` made.
@@ -45,7 +45,7 @@ impl Sizes {
 #[derive(Clone, Copy, Debug)]
 pub enum Reader<'a> {
     /// From the kernel's memory, where the kernel keeps things at these offsets.
-    Memory(&'a Offsets),
+    Memory(&'a KernelTypes),
     /// Only by what traffic-control programs are shown: the kernel refuses to let its memory be
     /// read. There are no tracepoints then.
     Direct,
@@ -54,15 +54,22 @@ pub enum Reader<'a> {
 impl Reader<'_> {
     fn offsets(&self) -> Offsets {
         match self {
-            Self::Memory(offsets) => **offsets,
+            Self::Memory(types) => types.offsets,
             Self::Direct => Offsets::DIRECT,
+        }
+    }
+
+    fn rule_offsets(&self) -> RuleOffsets {
+        match self {
+            Self::Memory(types) => types.rules.offsets,
+            Self::Direct => RuleOffsets::UNKNOWN,
         }
     }
 
     /// Bits of [`config_flags`].
     fn flags(&self) -> u32 {
         match self {
-            Self::Memory(offsets) if offsets.fit_window() => config_flags::SKB_WINDOW,
+            Self::Memory(types) if types.offsets.fit_window() => config_flags::SKB_WINDOW,
             Self::Memory(_) => 0,
             Self::Direct => config_flags::DIRECT,
         }
@@ -94,6 +101,7 @@ impl Programs {
         let mut ebpf = EbpfLoader::new()
             .btf(None) // no relocations: offsets are ours, and aya's copy of the BTF is large
             .override_global("OFFSETS", offsets.as_bytes(), true)
+            .override_global("RULE_OFFSETS", reader.rule_offsets().as_bytes(), true)
             .override_global("CONFIG", config.as_bytes(), true)
             .override_global("ABI", ABI_VERSION.as_bytes(), true)
             .map_max_entries("EVENTS", sizes.ring_bytes)

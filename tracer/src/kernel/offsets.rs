@@ -3,7 +3,7 @@
 use super::btf::{BtfFile, ReadError};
 use std::collections::BTreeMap;
 use tracer_common::Offsets;
-use tracer_core::btf::{Absent, Btf, Layout, MissingField};
+use tracer_core::btf::{Absent, Btf, Layout, MissingField, RULE_MODULES, RuleLayout};
 use tracer_core::report::Unavailable;
 
 /// What the running kernel's BTF told; the BTF itself is dropped.
@@ -11,6 +11,8 @@ use tracer_core::report::Unavailable;
 pub struct KernelTypes {
     /// For the programs.
     pub offsets: Offsets,
+    /// For the probes on NAT targets.
+    pub rules: RuleLayout,
     /// What they cannot read here, for the report.
     pub unavailable: Vec<Unavailable>,
     /// Name of each drop reason, without `SKB_DROP_REASON_`. Empty before 5.17, which has none.
@@ -44,9 +46,25 @@ pub fn read() -> Result<KernelTypes, OffsetsError> {
     }
     Ok(KernelTypes {
         offsets: layout.offsets,
+        rules: rules(&vmlinux)?,
         unavailable: unavailable(&layout.absent),
         drop_reasons: drop_reasons(&vmlinux),
     })
+}
+
+/// The layout of the rule stores, from the modules that are loaded now.
+fn rules(vmlinux: &Btf<'_>) -> Result<RuleLayout, ReadError> {
+    let mut files = Vec::new();
+    for name in RULE_MODULES {
+        if let Some(file) = BtfFile::module(name)? {
+            files.push((name, file));
+        }
+    }
+    let mut modules = Vec::new();
+    for (name, file) in &files {
+        modules.push((*name, file.parse_split(vmlinux)?));
+    }
+    Ok(RuleLayout::resolve(vmlinux, &modules))
 }
 
 /// One line for each effect, naming the fields whose absence has it.
@@ -106,6 +124,12 @@ mod tests {
         );
         assert_eq!([o.tuple_src, o.tuple_sport, o.tuple_l3num], [0, 16, 18]);
         assert_eq!([o.tuple_dst, o.tuple_dport, o.tuple_proto], [20, 36, 38]);
+        let rules = types.rules.offsets;
+        assert_eq!([rules.par_targinfo, rules.par_state], [8, 16]);
+        assert_eq!(
+            [rules.entries_hooks, rules.entry_size, rules.entry_priv],
+            [8, 16, 8]
+        );
         assert!(o.ct_status > o.ct_reply && o.ct_mark > o.ct_status);
         assert!(
             types

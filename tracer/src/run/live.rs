@@ -5,6 +5,7 @@ use super::entries::Entries;
 use super::failure::Failure;
 use super::plan::Plan;
 use super::probe::Probe;
+use super::rules::Rules;
 use super::signals::Signals;
 use super::silence::Silence;
 use super::taps::Taps;
@@ -39,6 +40,7 @@ pub(super) struct Live<'a> {
     pub(super) trace: Trace,
     pub(super) taps: Taps,
     entries: Option<Entries>,
+    pub(super) rules: Rules,
     pub(super) teller: Teller,
     pub(super) silence: Silence<'a>,
     pub(super) started: String,
@@ -68,7 +70,7 @@ impl<'a> Live<'a> {
         programs: Programs,
         ring: Ring,
         trace: Trace,
-        (taps, entries): (Taps, Option<Entries>),
+        (taps, entries, rules): (Taps, Option<Entries>, Rules),
         teller: Teller,
     ) -> Self {
         Self {
@@ -81,6 +83,7 @@ impl<'a> Live<'a> {
             trace,
             taps,
             entries,
+            rules,
             teller,
             started: clock::utc_now(),
             start: Instant::now(),
@@ -171,12 +174,14 @@ impl<'a> Live<'a> {
 
     /// Takes what is in the ring.
     pub(super) fn drain(&mut self) {
+        self.rules.listen(clock::monotonic_ns());
         loop {
             let (mut full, mut taken) = (false, 0);
             let Self {
                 ring,
                 trace,
                 taps,
+                rules,
                 teller,
                 survey,
                 strangers,
@@ -186,6 +191,9 @@ impl<'a> Live<'a> {
             } = self;
             while taken < BATCH && !full {
                 let got = ring.drain(256, |bytes| {
+                    if rules.took(bytes) {
+                        return;
+                    }
                     // A record that cannot be read is a bug of ours; it was counted as told.
                     let Ok(event) = decode(bytes) else { return };
                     taps.sighted(&event, survey.inventory().node);
@@ -210,6 +218,7 @@ impl<'a> Live<'a> {
                 }
             }
             self.received += taken as u64;
+            self.rules.settle(&self.survey, &mut self.trace);
             if !full {
                 return;
             }
