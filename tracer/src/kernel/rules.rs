@@ -153,7 +153,7 @@ fn kprobe<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut KProbe, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{Filter, Sizes, read_types};
+    use crate::kernel::{Filter, Reader, Sizes, read_types};
     use aya::programs::ProgramType;
     use aya::sys::is_program_supported;
     use std::time::Instant;
@@ -166,7 +166,8 @@ mod tests {
             return println!("this kernel takes no kprobe programs");
         }
         let filter = Filter::default();
-        let (mut programs, _ring) = Programs::load(&filter, &types, Sizes::GLANCE).unwrap();
+        let (mut programs, _ring) =
+            Programs::load(&filter, Reader::Memory(&types), Sizes::GLANCE).unwrap();
         let start = Instant::now();
         programs.load_search().unwrap();
         println!("search: {:?}", start.elapsed());
