@@ -31,6 +31,8 @@ pub(super) struct Rules {
     /// The kernel's own trace, where it was asked for.
     trace: Option<KernelTrace>,
     unavailable: Vec<Unavailable>,
+    /// Targets that ran and could not be told.
+    missed: u64,
     verbose: bool,
 }
 
@@ -43,6 +45,7 @@ impl Rules {
             blobs: BTreeMap::new(),
             trace: None,
             unavailable: Vec::new(),
+            missed: 0,
             verbose: options.output.verbose > 1,
         };
         if options.observe_rules == RuleMode::Nftrace {
@@ -55,6 +58,15 @@ impl Rules {
     pub(super) fn observed_by(&self, account: &mut ObservedBy) {
         account.nftrace = u32::from(self.trace.is_some());
         account.unavailable.extend(self.unavailable.iter().cloned());
+        if self.missed > 0 {
+            let why = format!("{} NAT targets ran that could not be told", self.missed);
+            account.unavailable.push(lost("kprobe", why));
+        }
+    }
+
+    /// So many NAT targets ran, by now, that the kernel half could not tell.
+    pub(super) fn missed(&mut self, count: u64) {
+        self.missed = count;
     }
 
     /// Takes what the kernel's trace said since it was last asked.
@@ -67,12 +79,8 @@ impl Rules {
         if let Err(error) = heard
             && self.unavailable.is_empty()
         {
-            self.unavailable.push(Unavailable {
-                what: "nftrace".to_owned(),
-                why: format!("messages were lost: {error}"),
-                effect: "which rule rewrote a packet may be replayed instead of observed"
-                    .to_owned(),
-            });
+            let why = format!("messages were lost: {error}");
+            self.unavailable.push(lost("nftrace", why));
         }
     }
 
@@ -142,6 +150,15 @@ impl Rules {
                 sink::note("\n");
             }
         }
+    }
+}
+
+/// What an observer of rules did not see.
+fn lost(what: &str, why: String) -> Unavailable {
+    Unavailable {
+        what: what.to_owned(),
+        why,
+        effect: "which rule rewrote a packet may be replayed instead of observed".to_owned(),
     }
 }
 
