@@ -8,10 +8,8 @@ use crate::lab::cast::{self, PEER, RouteBack};
 use crate::lab::{Agent, Lab};
 use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
-/// Where kprobes are.
-const PROBED: &[Kernel] = &[Kernel::V5_10, Kernel::V6_1, Kernel::V6_12, Kernel::V7];
-/// Where a chain's rules lie in one block.
-const BLOCKS: &[Kernel] = &[Kernel::V6_1, Kernel::V6_12, Kernel::V7];
+/// Where kprobes are, and BTF that describes every rule store.
+const PROBED: &[Kernel] = &[Kernel::V6_1, Kernel::V6_12, Kernel::V7];
 /// Where a socket may own a table.
 const TRACED: &[Kernel] = &[Kernel::Native, Kernel::V6_1, Kernel::V6_12, Kernel::V7];
 
@@ -22,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("rule_probed_legacy", &[], || legacy(PROBES)).on(PROBED),
     Case::new("rule_probed_iptables_nft", &[], || iptables_nft(PROBES)).on(PROBED),
     Case::new("rule_probed_nft", &[], || native(PROBES)).on(PROBED),
-    Case::new("rule_probed_many_chains", &[], many_chains).on(BLOCKS),
+    Case::new("rule_probed_many_chains", &[], many_chains).on(PROBED),
     Case::new("rule_traced_legacy", &[], || legacy(TRACE)).on(TRACED),
     Case::new("rule_traced_iptables_nft", &[], || iptables_nft(TRACE)).on(TRACED),
     Case::new("rule_traced_nft", &[], || native(TRACE)).on(TRACED),
