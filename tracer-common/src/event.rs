@@ -9,6 +9,8 @@ pub mod event_kind {
     pub const PACKET: u8 = 1;
     /// A packet was thrown away: the record is a [`crate::RawDrop`].
     pub const DROP: u8 = 2;
+    /// A NAT target ran: [`RawRuleHit`](crate::RawRuleHit).
+    pub const RULE_HIT: u8 = 3;
 }
 
 /// Values of [`RawEvent::tap`]: where a packet was sighted.

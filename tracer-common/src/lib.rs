@@ -13,6 +13,7 @@ mod drop;
 mod event;
 mod flow;
 mod offsets;
+mod rules;
 mod tuple;
 
 pub use config::{
@@ -25,8 +26,9 @@ pub use event::{
 };
 pub use flow::{FlowKey, FlowState, FollowKey, SkbNote, counter};
 pub use offsets::{ABSENT, DirectSkb, Offsets, SKB_WINDOW};
+pub use rules::{RawRuleHit, RuleOffsets, rule_store, rule_target};
 pub use tuple::{RawTuple, family, ip_proto};
 
 /// Version of this ABI. It is compiled into both halves and compared when the programs are
 /// loaded, so that an object of another build is refused and not misread.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;

@@ -12,6 +12,7 @@ pub mod explain;
 pub mod group;
 pub mod inventory;
 pub mod journey;
+pub mod observed;
 pub mod packet;
 pub mod report;
 pub mod ruleset;

@@ -5,6 +5,7 @@ use crate::expect::Expectations;
 use crate::group::Groups;
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Correlator, ReadCounter, Settings, Stats};
+use crate::observed::{Hits, RuleHit};
 use crate::report::{Flow, Flows, Unavailable};
 use crate::verdict::{self, Context};
 use std::collections::BTreeSet;
@@ -79,6 +80,8 @@ pub struct Trace {
     realtime_offset_ns: i64,
     losses: Vec<Loss>,
     unavailable: Vec<Unavailable>,
+    hits: Hits,
+    observed: Vec<(String, RuleHit)>,
     groups: Groups,
     reported: u64,
     left_out: u64,
@@ -96,6 +99,8 @@ impl Trace {
             realtime_offset_ns,
             losses: Vec::new(),
             unavailable: Vec::new(),
+            hits: Hits::default(),
+            observed: Vec::new(),
             groups: Groups::default(),
             reported: 0,
             left_out: 0,
@@ -160,6 +165,16 @@ impl Trace {
         });
     }
 
+    /// A rule was seen to run.
+    pub fn hit(&mut self, hit: RuleHit) {
+        self.hits.push(hit);
+    }
+
+    /// The rules that ran for flows told since this was last asked, each with the flow's id.
+    pub fn take_observed(&mut self) -> Vec<(String, RuleHit)> {
+        std::mem::take(&mut self.observed)
+    }
+
     /// A point that was wanted cannot be observed: every flow told from now on says so.
     pub fn unavailable(&mut self, what: Unavailable) {
         self.unavailable.push(what);
@@ -200,19 +215,25 @@ impl Trace {
     }
 
     fn judge(&mut self, closed: &[Closed], inventory: &Inventory) -> Vec<Flow> {
+        let mut observed = Vec::new();
         let mut flows: Vec<Flow> = closed
             .iter()
             .map(|closed| {
+                let hits = self.hits.of(&closed.journey);
                 let context = Context {
                     inventory,
                     realtime_offset_ns: self.realtime_offset_ns,
                     lost: self.lost_during(closed),
                     unavailable: &self.unavailable,
                 };
-                verdict::judge(closed, &context)
+                let flow = verdict::judge(closed, &context);
+                let hits = hits.into_iter().cloned();
+                observed.extend(hits.map(|hit| (flow.id.clone(), hit)));
+                flow
             })
             .filter(|flow| self.wanted.wants(flow))
             .collect();
+        self.observed.append(&mut observed);
         for flow in &mut flows {
             self.checks.mark(flow, inventory);
             self.groups.add(flow);

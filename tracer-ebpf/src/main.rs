@@ -41,6 +41,8 @@ mod origin;
 #[cfg(target_arch = "bpf")]
 mod policy;
 #[cfg(target_arch = "bpf")]
+mod rules;
+#[cfg(target_arch = "bpf")]
 mod settled;
 #[cfg(target_arch = "bpf")]
 mod state;

@@ -16,6 +16,7 @@ mod leftovers;
 mod links;
 mod lockdown;
 mod newborn;
+mod observed;
 mod options;
 mod protocols;
 mod readme;
@@ -165,6 +166,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         links::CASES,
         lockdown::CASES,
         newborn::CASES,
+        observed::CASES,
         options::CASES,
         protocols::CASES,
         readme::CASES,

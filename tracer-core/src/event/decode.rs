@@ -153,7 +153,7 @@ pub(super) fn fingerprint(raw: &RawFingerprint, bits: u32, proto: Proto) -> Fing
 /// `linux/netfilter/nf_conntrack_common.h`).
 const CT_FIRST_REPLY_STATE: u8 = 3;
 
-pub(super) fn read_conntrack(raw: &RawConntrack) -> Option<Conntrack> {
+pub(crate) fn read_conntrack(raw: &RawConntrack) -> Option<Conntrack> {
     Some(Conntrack {
         orig: Tuple::from_raw(&raw.orig)?,
         reply: Tuple::from_raw(&raw.reply)?,

@@ -4,6 +4,7 @@ mod decode;
 mod drop;
 mod fingerprint;
 
+pub(crate) use decode::read_conntrack;
 pub use decode::{DecodeError, decode};
 pub use drop::{DropEvent, decode_drop, is_drop};
 pub use fingerprint::{Fingerprint, Fragment, Icmp, Tcp};

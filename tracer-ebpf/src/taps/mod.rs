@@ -3,6 +3,7 @@
 mod direct;
 mod drops;
 mod receive;
+mod rules;
 mod sockets;
 mod tc;
 mod transmit;

@@ -7,7 +7,8 @@ use aya::maps::{HashMap, LpmTrie};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use ipnet::IpNet;
 use tracer_common::{
-    ABI_VERSION, MAX_IGNORED_REASONS, NO_REASON, Offsets, PrefixKey, config_flags, prefix_key,
+    ABI_VERSION, MAX_IGNORED_REASONS, NO_REASON, Offsets, PrefixKey, RuleOffsets, config_flags,
+    prefix_key,
 };
 use zerocopy::IntoBytes;
 
@@ -73,6 +74,13 @@ impl Reader<'_> {
         }
     }
 
+    fn rule_offsets(&self) -> RuleOffsets {
+        match self {
+            Self::Memory(types) => types.rules.offsets,
+            Self::Direct => RuleOffsets::UNKNOWN,
+        }
+    }
+
     /// Bits of [`config_flags`].
     fn flags(&self) -> u32 {
         match self {
@@ -110,6 +118,7 @@ impl Programs {
         let mut ebpf = EbpfLoader::new()
             .btf(None) // no relocations: offsets are ours, and aya's copy of the BTF is large
             .override_global("OFFSETS", offsets.as_bytes(), true)
+            .override_global("RULE_OFFSETS", reader.rule_offsets().as_bytes(), true)
             .override_global("CONFIG", config.as_bytes(), true)
             .override_global("IGNORED", ignored.as_bytes(), true)
             .override_global("ABI", ABI_VERSION.as_bytes(), true)

@@ -13,6 +13,7 @@ mod load;
 mod maps;
 pub mod offsets;
 mod ring;
+mod rules;
 mod sockets;
 mod taps;
 
@@ -24,5 +25,6 @@ pub use load::{Programs, RING_BYTES, Reader, Sizes};
 pub use maps::Counters;
 pub use offsets::{KernelTypes, OffsetsError, read as read_types};
 pub use ring::Ring;
+pub use rules::target_functions;
 pub use sockets::socket_rewriters;
 pub use taps::{Attached, Side};

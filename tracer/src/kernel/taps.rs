@@ -83,6 +83,8 @@ pub struct Attached {
     pub tcx: u32,
     /// clsact filters.
     pub clsact: u32,
+    /// kprobes.
+    pub kprobes: u32,
     /// What could not be attached: what, why, effect.
     pub unavailable: Vec<(String, String, String)>,
 }
@@ -201,7 +203,7 @@ impl Programs {
     }
 }
 
-fn attach_error(target: &str, source: ProgramError) -> KernelError {
+pub(super) fn attach_error(target: &str, source: ProgramError) -> KernelError {
     KernelError::Attach {
         target: target.to_owned(),
         source: Box::new(source),
@@ -242,7 +244,7 @@ fn tracepoint<'a>(
         .map_err(|_| KernelError::ForeignObject(format!("{name} is no raw tracepoint program")))
 }
 
-fn program<'a>(
+pub(super) fn program<'a>(
     ebpf: &'a mut Ebpf,
     name: &'static str,
 ) -> Result<&'a mut aya::programs::Program, KernelError> {

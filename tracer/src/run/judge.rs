@@ -7,7 +7,7 @@ use crate::kernel::Programs;
 use crate::system::host;
 use tracer_core::event::Counter;
 use tracer_core::expect::ExitStatus;
-use tracer_core::report::{Events, Flow, SCHEMA, Summary};
+use tracer_core::report::{Events, Flow, ObservedBy, SCHEMA, Summary};
 
 /// Counters of flows are read anew at that many judgements, while there are few flows.
 const COUNT_EVERY: u32 = 25;
@@ -49,6 +49,7 @@ impl Live<'_> {
     }
 
     pub(super) fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
+        self.rules.note(flows, self.trace.take_observed());
         for flow in flows {
             bugs::rehearse();
             self.teller.flow(flow)?;
@@ -59,6 +60,7 @@ impl Live<'_> {
     fn count_lost(&mut self, now_ns: u64) -> Result<(), Failure> {
         let counters = self.programs.counters()?;
         let lost = counters.lost + counters.nested;
+        self.rules.missed(counters.hits_missed);
         self.trace
             .lost(self.last_counted_ns, now_ns, lost - self.lost);
         self.lost = lost;
@@ -91,6 +93,12 @@ impl Live<'_> {
         ))
     }
 
+    fn observed_by(&self) -> ObservedBy {
+        let mut account = self.taps.observed_by(self.programs.attached());
+        self.rules.observed_by(&mut account);
+        account
+    }
+
     fn summary(&self) -> Summary {
         Summary {
             schema: SCHEMA,
@@ -99,7 +107,7 @@ impl Live<'_> {
             host: self.teller.host().to_owned(),
             started: self.started.clone(),
             duration_s: (self.start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
-            observed_by: self.taps.observed_by(self.programs.attached()),
+            observed_by: self.observed_by(),
             flows: self.trace.flows(),
             events: Events {
                 received: self.received,

@@ -6,6 +6,7 @@ use super::failure::Failure;
 use super::inquire::Inquiries;
 use super::plan::Plan;
 use super::probe::Probe;
+use super::rules::Rules;
 use super::signals::Signals;
 use super::silence::Silence;
 use super::taps::Taps;
@@ -40,6 +41,7 @@ pub(super) struct Live<'a> {
     pub(super) trace: Trace,
     pub(super) taps: Taps,
     entries: Option<Entries>,
+    pub(super) rules: Rules,
     pub(super) teller: Teller,
     words: DropWords,
     pub(super) inquiries: Inquiries,
@@ -71,7 +73,7 @@ impl<'a> Live<'a> {
         programs: Programs,
         ring: Ring,
         trace: Trace,
-        (taps, entries): (Taps, Option<Entries>),
+        (taps, entries, rules): (Taps, Option<Entries>, Rules),
         teller: Teller,
         words: DropWords,
     ) -> Self {
@@ -85,6 +87,7 @@ impl<'a> Live<'a> {
             trace,
             taps,
             entries,
+            rules,
             teller,
             words,
             inquiries: Inquiries::default(),
@@ -177,12 +180,14 @@ impl<'a> Live<'a> {
 
     /// Takes what is in the ring.
     pub(super) fn drain(&mut self) {
+        self.rules.listen(clock::monotonic_ns());
         loop {
             let (mut full, mut taken) = (false, 0);
             let Self {
                 ring,
                 trace,
                 taps,
+                rules,
                 teller,
                 words,
                 inquiries,
@@ -194,6 +199,9 @@ impl<'a> Live<'a> {
             } = self;
             while taken < BATCH && !full {
                 let got = ring.drain(256, |bytes| {
+                    if rules.took(bytes) {
+                        return;
+                    }
                     // A record that cannot be read is a bug of ours; it was counted as told.
                     if is_drop(bytes) {
                         return lose(bytes, words, inquiries, trace);
@@ -221,6 +229,7 @@ impl<'a> Live<'a> {
                 }
             }
             self.received += taken as u64;
+            self.rules.settle(&self.survey, &mut self.trace);
             if !full {
                 return;
             }

@@ -7,14 +7,15 @@ use super::live::Live;
 use super::node;
 use super::plan::{self, Plan};
 use super::probe;
+use super::rules::Rules;
 use super::signals::Signals;
 use super::taps::Taps;
 use super::tell::Teller;
-use crate::cli::{TapMode, TraceOptions};
+use crate::cli::{RuleMode, TapMode, TraceOptions};
 use crate::kernel::{self, DropWords, KernelTypes, Programs, Reader, Ring, Sizes, features};
 use crate::render::text::{self, Armed};
 use crate::sink;
-use crate::system::{Survey, Watch, host};
+use crate::system::{Survey, Watch, host, symbols};
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Instant;
@@ -47,7 +48,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let watch = Watch::start(&plan.roots, &plan.node)?;
     // The verifier and the look at the namespaces take about the same time: side by side.
     let (loaded, survey) = std::thread::scope(|scope| {
-        let loading = scope.spawn(|| load(plan));
+        let loading = scope.spawn(|| load(plan, options.observe_rules));
         let survey = Survey::take(&plan.roots, &plan.node, plan.scope.clone());
         (loading.join(), survey)
     });
@@ -78,9 +79,11 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
         Sight::Direct(why) => direct(options.tap, why, doubt, &mut programs, &survey, &mut trace)?,
     };
     let teller = Teller::new(options, survey.inventory());
+    let rules = Rules::start(options, plan)?;
     let words = DropWords::new(reasons, crate::system::function_at);
+    let seers = (taps.0, taps.1, rules);
     let mut live = Live::new(
-        plan, survey, watch, programs, ring, trace, taps, teller, words,
+        plan, survey, watch, programs, ring, trace, seers, teller, words,
     );
     host::take_precedence();
     host::return_memory();
@@ -97,14 +100,18 @@ enum Sight {
 }
 
 /// Offsets, then programs. A kernel that refuses to let its memory be read needs no offsets.
-fn load(plan: &Plan) -> Result<(Sight, Programs, Ring), Failure> {
+fn load(plan: &Plan, rules: RuleMode) -> Result<(Sight, Programs, Ring), Failure> {
     if let Err(why) = memory() {
         let (programs, ring) = Programs::load(&plan.filter, Reader::Direct, sizes())?;
         return Ok((Sight::Direct(why), programs, ring));
     }
     let types = kernel::read_types()?;
     let reader = Reader::Memory(&types);
-    let (programs, ring) = Programs::load(&plan.filter, reader, sizes())?;
+    let (mut programs, ring) = Programs::load(&plan.filter, reader, sizes())?;
+    if rules == RuleMode::Auto {
+        let present = symbols::kernel_functions(&plan.roots, &kernel::target_functions());
+        programs.observe_targets(&types.rules, present.map_err(|error| error.to_string()));
+    }
     Ok((Sight::Memory(Box::new(types)), programs, ring))
 }
 
