@@ -7,6 +7,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub mod event_kind {
     /// A packet was sighted at a tap.
     pub const PACKET: u8 = 1;
+    /// A packet was thrown away: the record is a [`crate::RawDrop`].
+    pub const DROP: u8 = 2;
+    /// A NAT target ran: [`RawRuleHit`](crate::RawRuleHit).
+    pub const RULE_HIT: u8 = 3;
 }
 
 /// Values of [`RawEvent::tap`]: where a packet was sighted.
@@ -89,6 +93,8 @@ pub mod present {
     pub const TCP: u32 = 1 << 12;
     /// `vlan` is the packet's VLAN tag.
     pub const VLAN: u32 = 1 << 13;
+    /// The packet is marked as not tracked by conntrack (`IP_CT_UNTRACKED`).
+    pub const UNTRACKED: u32 = 1 << 14;
 }
 
 /// What no translator touches, to recognise the same packet elsewhere. Host byte order.

@@ -9,22 +9,26 @@
 #![no_std]
 
 mod config;
+mod drop;
 mod event;
 mod flow;
 mod offsets;
+mod rules;
 mod tuple;
 
 pub use config::{
     Config, InlineDest, MAX_INLINE_DESTS, MAX_PORT_RANGES, PrefixKey, config_flags, prefix_key,
     proto_bit,
 };
+pub use drop::{DropKey, MAX_IGNORED_REASONS, NO_REASON, RawDrop};
 pub use event::{
     RawConntrack, RawEvent, RawFingerprint, RawProcess, event_kind, matched, present, reason, tap,
 };
 pub use flow::{FlowKey, FlowState, FollowKey, SkbNote, counter};
 pub use offsets::{ABSENT, DirectSkb, Offsets, SKB_WINDOW};
+pub use rules::{RawRuleHit, RuleOffsets, rule_store, rule_target};
 pub use tuple::{RawTuple, family, ip_proto};
 
 /// Version of this ABI. It is compiled into both halves and compared when the programs are
 /// loaded, so that an object of another build is refused and not misread.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 5;

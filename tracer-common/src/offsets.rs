@@ -43,6 +43,10 @@ pub struct Offsets {
     pub skb_vlan_tci: u32,
     /// `sk_buff.vlan_proto` (0 in the field means: no tag)
     pub skb_vlan_proto: u32,
+    /// `sk_buff._skb_refdst` (the lowest bit is a flag)
+    pub skb_dst: u32,
+    /// `dst_entry.dev`
+    pub dst_dev: u32,
     /// `skb_shared_info.gso_segs`
     pub shinfo_gso_segs: u32,
     /// `skb_shared_info.gso_size`
@@ -85,7 +89,7 @@ pub struct Offsets {
     pub tuple_proto: u32,
 }
 
-const _: () = assert!(size_of::<Offsets>() == 34 * 4);
+const _: () = assert!(size_of::<Offsets>() == 36 * 4);
 
 /// What the programs that may not read kernel memory keep in place of a copy of `struct sk_buff`:
 /// what the kernel shows of it to traffic-control programs (`struct __sk_buff`), and where they are.
@@ -160,6 +164,8 @@ impl Offsets {
         skb_iif: ABSENT,
         skb_vlan_tci: ABSENT,
         skb_vlan_proto: ABSENT,
+        skb_dst: ABSENT,
+        dst_dev: ABSENT,
         shinfo_gso_segs: ABSENT,
         shinfo_gso_size: ABSENT,
         dev_ifindex: ABSENT,

@@ -1,11 +1,12 @@
 //! The whole way: events in, judged flows out, and the sums of the run.
 
 use crate::attribute::Consulted;
-use crate::event::{Conntrack, Event};
+use crate::event::{Conntrack, DropEvent, Event};
 use crate::expect::Expectations;
 use crate::group::Groups;
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Correlator, ReadCounter, Settings, Stats};
+use crate::observed::{Hits, RuleHit};
 use crate::report::{Flow, Flows, Unavailable};
 use crate::rulebook::Rulebook;
 use crate::verdict::{self, Context};
@@ -82,6 +83,8 @@ pub struct Trace {
     losses: Vec<Loss>,
     unavailable: Vec<Unavailable>,
     rulebook: Rulebook,
+    hits: Hits,
+    observed: Vec<(String, RuleHit)>,
     groups: Groups,
     reported: u64,
     left_out: u64,
@@ -100,6 +103,8 @@ impl Trace {
             losses: Vec::new(),
             unavailable: Vec::new(),
             rulebook: Rulebook::default(),
+            hits: Hits::default(),
+            observed: Vec::new(),
             groups: Groups::default(),
             reported: 0,
             left_out: 0,
@@ -140,6 +145,11 @@ impl Trace {
         self.correlator.recount(now_ns, read);
     }
 
+    /// Takes a drop in.
+    pub fn push_drop(&mut self, drop: DropEvent) {
+        self.correlator.push_drop(drop);
+    }
+
     /// Events were lost between two readings of the counter.
     pub fn lost(&mut self, from_ns: u64, to_ns: u64, count: u64) {
         if count == 0 {
@@ -157,6 +167,16 @@ impl Trace {
             to_ns,
             count,
         });
+    }
+
+    /// A rule was seen to run.
+    pub fn hit(&mut self, hit: RuleHit) {
+        self.hits.push(hit);
+    }
+
+    /// The rules that ran for flows told since this was last asked, each with the flow's id.
+    pub fn take_observed(&mut self) -> Vec<(String, RuleHit)> {
+        std::mem::take(&mut self.observed)
     }
 
     /// A point that was wanted cannot be observed: every flow told from now on says so.
@@ -204,21 +224,29 @@ impl Trace {
     }
 
     fn judge(&mut self, closed: &[Closed], inventory: &Inventory) -> Vec<Flow> {
+        let hits: Vec<Vec<&RuleHit>> = closed.iter().map(|c| self.hits.of(&c.journey)).collect();
         let rules = Consulted::new(&self.rulebook);
+        let mut observed = Vec::new();
         let mut flows: Vec<Flow> = closed
             .iter()
-            .map(|closed| {
+            .zip(&hits)
+            .map(|(closed, hits)| {
                 let context = Context {
                     inventory,
                     realtime_offset_ns: self.realtime_offset_ns,
                     lost: self.lost_during(closed),
                     unavailable: &self.unavailable,
                     rules: &rules,
+                    hits,
                 };
-                verdict::judge(closed, &context)
+                let flow = verdict::judge(closed, &context);
+                let hits = hits.iter().map(|hit| (*hit).clone());
+                observed.extend(hits.map(|hit| (flow.id.clone(), hit)));
+                flow
             })
             .filter(|flow| self.wanted.wants(flow))
             .collect();
+        self.observed.append(&mut observed);
         for flow in &mut flows {
             self.checks.mark(flow, inventory);
             self.groups.add(flow);

@@ -8,7 +8,9 @@ use tracer_core::expect::{ExitStatus, Expectation, Expectations, Source};
 use tracer_core::group::Groups;
 use tracer_core::inventory::{Namespace, NotTheNode};
 use tracer_core::journey::Settings;
+use tracer_core::observed::{RuleHit, RulePlace};
 use tracer_core::report::{Code, ExpectLine, Flow, RewriteEvidence, SourceCode};
+use tracer_core::ruleset::{Family, Hook};
 use tracer_core::trace::{Checks, Trace, Wanted};
 
 fn scenario(name: &str) -> Scenario {
@@ -346,4 +348,56 @@ fn a_violation_says_what_was_instead() {
     ] {
         assert_eq!(text(Expectation::Reply, name), [instead]);
     }
+}
+
+/// The rule that ran for the first event's packet with a conntrack entry.
+fn ran(scenario: &Scenario) -> RuleHit {
+    let event = scenario.events.iter().find(|e| e.conntrack.is_some());
+    let event = event.expect("an event with an entry");
+    RuleHit {
+        time_ns: event.time_ns,
+        skb: Some(event.skb),
+        netns: event.netns.expect("a namespace"),
+        hook: Some(Hook::Postrouting),
+        tuple: event.conntrack.expect("an entry").orig,
+        conntrack: event.conntrack,
+        place: RulePlace::NotFound,
+        verdict: None,
+        path: Vec::new(),
+        mark: None,
+        ct_id: None,
+    }
+}
+
+#[test]
+fn a_rule_that_ran_is_its_own_flows_alone() {
+    let scenario = scenario("a1-node-masquerade");
+    let right = ran(&scenario);
+    let mut trace = Trace::new(Settings::default(), 0);
+    let wrong: [fn(&mut RuleHit); 3] = [
+        |hit| hit.netns.0 += 1,
+        |hit| hit.tuple.sport += 1,
+        |hit| hit.time_ns -= 60_000_000_000,
+    ];
+    for change in wrong {
+        let mut hit = right.clone();
+        hit.place = RulePlace::Policy {
+            family: Family::Ip,
+            table: "wrong".into(),
+            chain: String::new(),
+        };
+        change(&mut hit);
+        trace.hit(hit);
+    }
+    trace.hit(right.clone());
+    trace.hit(right.clone()); // two probes may see the same target
+    let mut end = 0;
+    for event in &scenario.events {
+        end = event.time_ns + 10_000_000_000;
+        assert!(!trace.push(event.clone()));
+    }
+    let flows = trace.finish(end, &scenario.inventory);
+    assert_eq!(flows.len(), 1);
+    assert_eq!(trace.take_observed(), [(flows[0].id.clone(), right)]);
+    assert_eq!(trace.take_observed(), []);
 }

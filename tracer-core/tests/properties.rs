@@ -46,6 +46,11 @@ fn all_at_once() -> Scenario {
             event.netns = event.netns.map(|ns| NetnsId(ns.0 + 1000 * (i as u32 + 1)));
             all.events.push(event);
         }
+        for mut drop in scenario.drops {
+            drop.time_ns += i * 1_000_000;
+            drop.netns = drop.netns.map(|ns| NetnsId(ns.0 + 1000 * (i as u32 + 1)));
+            all.drops.push(drop);
+        }
     }
     all.events.sort();
     all
@@ -71,6 +76,13 @@ fn twice(scenario: &Scenario) -> Scenario {
         // Two buffers that live at the same time have two addresses.
         copy.skb ^= 1 << 40;
         both.events.push(copy);
+    }
+    for drop in &scenario.drops {
+        let mut copy = drop.clone();
+        copy.netns = copy.netns.map(|ns| NetnsId(ns.0 + OTHER));
+        copy.time_ns += 100;
+        copy.skb ^= 1 << 40;
+        both.drops.push(copy);
     }
     both.events.sort();
     both

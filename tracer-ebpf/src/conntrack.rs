@@ -13,7 +13,7 @@ const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 
 /// The `info` bits of an untracked packet (`IP_CT_UNTRACKED`).
-const UNTRACKED: u64 = 7;
+pub(crate) const UNTRACKED: u64 = 7;
 
 /// Whether `_nfct` names an entry.
 #[inline(always)]

@@ -23,6 +23,8 @@ mod conntrack;
 #[cfg(target_arch = "bpf")]
 mod direct;
 #[cfg(target_arch = "bpf")]
+mod drops;
+#[cfg(target_arch = "bpf")]
 mod emit;
 #[cfg(target_arch = "bpf")]
 mod filter;
@@ -38,6 +40,8 @@ mod observe;
 mod origin;
 #[cfg(target_arch = "bpf")]
 mod policy;
+#[cfg(target_arch = "bpf")]
+mod rules;
 #[cfg(target_arch = "bpf")]
 mod settled;
 #[cfg(target_arch = "bpf")]

@@ -106,7 +106,7 @@ fn is_ours(work: &mut Work, seen: &Sighting, packet: Packet) -> Option<()> {
 /// makes of `write_bytes` is a loop over bytes, which costs a third of all that a packet costs that
 /// is not ours.
 #[inline(always)]
-fn clear(event: &mut RawEvent) {
+pub(crate) fn clear(event: &mut RawEvent) {
     let words = (&raw mut *event).cast::<u64>();
     let mut i = 0;
     while i < RawEvent::record_len(0) / size_of::<u64>() {
@@ -149,7 +149,7 @@ fn hash_payload(work: &mut Work) {
 
 /// Parses what was read. A function of its own for its stack.
 #[inline(never)]
-fn parse_packet(work: &mut Work, len: u32) -> Option<()> {
+pub(crate) fn parse_packet(work: &mut Work, len: u32) -> Option<()> {
     let head = Head {
         bytes: &work.head,
         valid: forget(&work.valid) as usize,
@@ -159,7 +159,7 @@ fn parse_packet(work: &mut Work, len: u32) -> Option<()> {
 
 /// Notes in `work.event.matched` whether the filter alone takes this packet.
 #[inline(never)]
-fn match_filter(work: &mut Work) {
+pub(crate) fn match_filter(work: &mut Work) {
     let event = &mut work.event;
     let portless = event.present & present::LATER_FRAGMENT != 0;
     event.matched = if filter::forward(&event.tuple, portless) {
@@ -187,7 +187,7 @@ fn follow_packet(work: &mut Work, seen: &Sighting) -> Option<()> {
 }
 
 #[inline(never)]
-fn match_followed(work: &mut Work) {
+pub(crate) fn match_followed(work: &mut Work) {
     let quotes = work.event.present & present::QUOTED != 0;
     let netns = work.event.netns;
     work.event.matched = if learned_any() && follow::learned(&work.event.tuple, netns) {
@@ -215,7 +215,7 @@ fn sent_to_ours(work: &mut Work) -> bool {
 
 /// Device and namespace, once; `None` outside the scope.
 #[inline(always)]
-fn device(work: &mut Work, seen: &Sighting) -> Option<()> {
+pub(crate) fn device(work: &mut Work, seen: &Sighting) -> Option<()> {
     if forget(&work.event.ifindex) != 0 {
         return Some(());
     }

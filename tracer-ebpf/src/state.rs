@@ -136,9 +136,10 @@ pub(crate) struct Work {
     pub(crate) busy: u64,
 }
 
-/// One [`Work`] per tap (index: the tap's number), so that taps that nest do not share.
+/// One [`Work`] per tap (index: the tap's number) and one for drops, so that those that nest do not
+/// share.
 #[map]
-pub(crate) static WORK: PerCpuArray<Work> = PerCpuArray::with_max_entries(5, 0);
+pub(crate) static WORK: PerCpuArray<Work> = PerCpuArray::with_max_entries(6, 0);
 
 /// Adds to a per-CPU counter.
 #[inline(always)]

@@ -7,17 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Helpers that look, copy into our own maps, or tell who and when: by number, from linux/bpf.h.
 /// One that is added here must not change a packet, a process or a return value.
-const READING: [(i32, &str); 16] = [
+const READING: [(i32, &str); 18] = [
     (1, "map_lookup_elem"),
     (2, "map_update_elem"),
     (3, "map_delete_elem"),
     (5, "ktime_get_ns"),
+    (12, "tail_call"),
     (14, "get_current_pid_tgid"),
     (16, "get_current_comm"),
     (26, "skb_load_bytes"),
     (68, "skb_load_bytes_relative"),
     (80, "get_current_cgroup_id"),
     (113, "probe_read_kernel"),
+    (115, "probe_read_kernel_str"),
     (118, "jiffies64"),
     (130, "ringbuf_output"),
     (131, "ringbuf_reserve"),
@@ -26,8 +28,9 @@ const READING: [(i32, &str); 16] = [
     (134, "ringbuf_query"),
 ];
 /// The kinds of programs that the object may hold, by their sections: `.text` is functions that
-/// they share, tracepoints cannot decide anything, and what classifiers decide is checked below.
-const KINDS: [&str; 3] = [".text", "classifier", "raw_tp/"];
+/// they share, tracepoints and kprobes cannot decide anything (a kprobe would need the helper that
+/// overrides a return value), and what classifiers decide is checked below.
+const KINDS: [&str; 4] = [".text", "classifier", "raw_tp/", "kprobe"];
 
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;

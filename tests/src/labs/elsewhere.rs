@@ -105,5 +105,6 @@ fn past_conntrack() -> Result<()> {
     })?;
     hold(&lab, &report, "service_reply_past_conntrack", &["tcp 10.12.3.4:43210 > 10.96.0.10:80 from pod pod
                   request dst 10.96.0.10:80 > 10.12.3.5:8080 at node, prerouting, netfilter, by conntrack
+                  dropped: NO_SOCKET
                   source-preserved, on the wire 10.12.3.4, reply-lost"], &[(0, "reply-bypassed-conntrack")])
 }

@@ -4,9 +4,11 @@ mod contract;
 mod counts;
 mod covers;
 mod debug_container;
+mod drops;
 mod elsewhere;
 mod expectations;
 mod field;
+mod gateways;
 mod ground;
 mod hostile;
 mod job;
@@ -15,11 +17,13 @@ mod leftovers;
 mod links;
 mod lockdown;
 mod newborn;
+mod observed;
 mod options;
 mod protocols;
 mod readme;
 mod refusals;
 mod replayed;
+mod replies;
 mod reply;
 mod service;
 mod shapes;
@@ -178,10 +182,12 @@ impl Case {
 /// All labs.
 pub fn all() -> impl Iterator<Item = &'static Case> {
     [
+        gateways::CASES,
         ground::CASES,
         contract::CASES,
         counts::CASES,
         debug_container::CASES,
+        drops::CASES,
         elsewhere::CASES,
         expectations::CASES,
         hostile::CASES,
@@ -192,6 +198,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         links::CASES,
         lockdown::CASES,
         newborn::CASES,
+        observed::CASES,
         options::CASES,
         protocols::CASES,
         readme::CASES,
@@ -199,6 +206,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         service::CASES,
         shapes::CASES,
         replayed::CASES,
+        replies::CASES,
         reply::CASES,
         field::cases(),
     ]

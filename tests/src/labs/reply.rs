@@ -173,8 +173,10 @@ fn refused_by_the_node() -> Result<()> {
         "b5_refused_by_the_node",
         &[
             "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
+             dropped: NETFILTER_DROP
              source-unknown, on the wire null, refused",
             "udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
+             dropped: NETFILTER_DROP
              source-unknown, on the wire null, refused",
         ],
         &[],

@@ -90,14 +90,36 @@ pub fn normal(key: &str, value: Value, names: &Names) -> Value {
             json!("<observed or replayed>")
         }
         Value::Number(number) if key == "netns" => Value::String(names.apply(&number.to_string())),
-        Value::String(text) => Value::String(names.apply(&text)),
+        Value::String(text) => Value::String(without_ids(&names.apply(&text))),
         Value::Array(items) => items
             .into_iter()
             .map(|item| normal(key, item, names))
             .collect(),
-        Value::Object(fields) => Value::Object(sorted(fields, names)),
+        Value::Object(mut fields) => {
+            // Of a drop: how often a sender tries again is the kernel's affair, and so is what it calls the reason, if it has
+            // names for reasons at all, and in which of its functions that is (the claims hold the reason).
+            if fields.contains_key("explain") {
+                for key in ["count", "reason", "location"] {
+                    fields.insert(key.to_owned(), json!(format!("<{key}>")));
+                }
+            }
+            Value::Object(sorted(fields, names))
+        }
         other => other,
     }
+}
+
+/// Ids of programs in sentences: `(id 4711)`.
+fn without_ids(text: &str) -> String {
+    let mut parts = text.split("(id ");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        let is_id = rest.len() < part.len() && rest.starts_with(')');
+        out.push_str(if is_id { "(id <id>" } else { "(id " });
+        out.push_str(if is_id { rest } else { part });
+    }
+    out
 }
 
 fn sorted(fields: Map<String, Value>, names: &Names) -> Map<String, Value> {
@@ -123,11 +145,11 @@ mod tests {
         };
         let flow = json!({
             "id": "abc", "t_us": 4, "netns": 77, "netns_name": "x-pod2", "sport": 77, "process": null, "pid": 3,
-            "packets": {"request": 5, "reply": 0}, "direction": "request", "verdict": {"text": "from x-pod2"},
+            "explain": "by web (id 5)", "count": 3, "reason": null, "location": "f", "packets": {"request": 5, "reply": 0}, "direction": "request", "verdict": {"text": "from x-pod2"},
         });
         let should = json!({
             "id": "<id>", "t_us": "<t_us>", "netns": "<netns of pod>", "netns_name": "pod2", "sport": 77,
-            "process": null, "pid": "<pid>", "packets": {"request": "<n>", "reply": 0}, "direction": "request",
+            "explain": "by web (id <id>)", "count": "<count>", "reason": "<reason>", "location": "<location>", "process": null, "pid": "<pid>", "packets": {"request": "<n>", "reply": 0}, "direction": "request",
             "verdict": {"text": "from pod2"},
         });
         assert_eq!(normal("", flow, &names), should);

@@ -24,6 +24,12 @@ impl SocketOption {
         Self::number(libc::SOL_UDP, libc::UDP_SEGMENT, bytes)
     }
 
+    /// IPv4 packets that so many routers let pass, less one.
+    #[must_use]
+    pub fn ttl(hops: i32) -> Self {
+        Self::number(libc::IPPROTO_IP, libc::IP_TTL, hops)
+    }
+
     /// An IPv4 header with options (three times "no operation", and the end).
     #[must_use]
     pub fn ipv4_options() -> Self {

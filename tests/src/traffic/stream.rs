@@ -209,6 +209,16 @@ impl Stream {
         }
     }
 
+    /// Ends the connection at once, by a reset.
+    ///
+    /// # Errors
+    /// When the socket does not take the option that makes it so.
+    pub fn reset(self) -> Result<()> {
+        self.socket
+            .set_linger(Some(Duration::ZERO))
+            .context("linger no longer")
+    }
+
     fn read_answer(&self) -> Result<Outcome> {
         let mut text = Vec::new();
         let mut chunk = [0u8; 256];

@@ -5,10 +5,13 @@
 mod passage;
 mod place;
 mod ruling;
+mod seen_rule;
 mod step;
 
 pub use passage::Passage;
 pub use place::{role_word, whose};
+pub(crate) use seen_rule::was_met;
+
 pub use ruling::{Consulted, Ruling, name_rules, rulings, view};
 
 use crate::event::{Conntrack, Dir, NetnsId};
@@ -26,6 +29,17 @@ pub fn original(journey: &Journey) -> Tuple {
         return before_first(journey, first)
             .or_else(|| first.tuples().next())
             .unwrap_or(journey.opened);
+    }
+    // It died before it was sighted: its entry knows what it was.
+    let died = journey
+        .losses
+        .iter()
+        .find(|l| l.direction == Direction::Request);
+    if let Some(ct) = died
+        .and_then(|l| l.first.conntrack)
+        .filter(|ct| !ct.is_reply)
+    {
+        return ct.orig;
     }
     // Only replies were sighted: the last of them is the nearest to the origin.
     let Some(last) = journey.reply.hops().last() else {

@@ -2,11 +2,12 @@
 //! what was seen.
 
 use super::passage::{Passage, passages};
-use super::{entries, through};
+use super::{entries, seen_rule, through};
 use crate::evaluate::{At, Bits, Decision, Outcome, Packet, Rules, Seen, Way, evaluate};
 use crate::event::NetnsId;
 use crate::inventory::Inventory;
 use crate::journey::{Hop, Journey};
+use crate::observed::RuleHit;
 use crate::report::{
     self, Rewrite, RewriteAgent, RewriteDirection, RewriteField, RewriteHook, RuleEvidence,
 };
@@ -140,7 +141,7 @@ fn seen(journey: &Journey, passage: &Passage<'_>) -> Seen {
 }
 
 /// Names the rule of each rewrite of the request, where the rules of its namespace tell.
-pub fn name_rules(rewrites: &mut [Rewrite], rulings: &[Ruling<'_, '_>]) {
+pub fn name_rules(rewrites: &mut [Rewrite], rulings: &[Ruling<'_, '_>], hits: &[&RuleHit]) {
     let requests = rewrites
         .iter_mut()
         .filter(|r| r.direction == RewriteDirection::Request);
@@ -151,20 +152,30 @@ pub fn name_rules(rewrites: &mut [Rewrite], rulings: &[Ruling<'_, '_>]) {
             continue;
         };
         match rewrite.agent {
-            RewriteAgent::Netfilter => translated(rewrite, ruling),
+            RewriteAgent::Netfilter => translated(rewrite, ruling, hits),
             RewriteAgent::Unknown => stateless(rewrite, ruling),
             _ => {}
         }
     }
 }
 
-/// Names the NAT rule.
-fn translated(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>) {
-    let Some(decision) = ruling.decision(is_source(rewrite.field)) else {
-        return;
+/// Names the NAT rule: the one that was seen to run, else the one that the rules give. The way to it
+/// and who marked the packet are only known where both are the same.
+fn translated(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>, hits: &[&RuleHit]) {
+    let source = is_source(rewrite.field);
+    let seen = seen_rule::translator(ruling, hits, rewrite.hook, source);
+    let replayed = ruling.decision(source);
+    let replayed = replayed.filter(|d| seen.is_none_or(|at| at == d.by));
+    let evidence = match seen {
+        Some(_) => RuleEvidence::Observed,
+        None => RuleEvidence::Replayed,
     };
-    rewrite.rule = Some(view(decision.by, &decision.path, RuleEvidence::Replayed));
-    let marker = decision.marked_by.last();
+    rewrite.rule = match (&replayed, seen) {
+        (Some(decision), _) => Some(view(decision.by, &decision.path, evidence)),
+        (None, Some(at)) => Some(view(at, &[at], evidence)),
+        (None, None) => return,
+    };
+    let marker = replayed.as_ref().and_then(|d| d.marked_by.last());
     rewrite.marked_by = marker.map(|at| view(*at, &[*at], RuleEvidence::Replayed));
     let mut rules = [&rewrite.rule, &rewrite.marked_by].into_iter().flatten();
     if rules.any(is_service) && rewrite.place == report::Where::Node {

@@ -2,6 +2,7 @@
 
 use super::raw::Kind;
 use super::{Btf, BtfError, TypeId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One value of an enumeration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,27 @@ impl<'a> Btf<'a> {
             what: "function",
             name: name.to_owned(),
         })
+    }
+
+    /// Those of the structures called so that are described here and not in the base, in one look
+    /// at all types.
+    pub(super) fn own_structures<'n>(
+        &self,
+        names: &BTreeSet<&'n str>,
+    ) -> BTreeMap<&'n str, TypeId> {
+        let mut found = BTreeMap::new();
+        for id in (self.first_id..self.end_id()).map(TypeId) {
+            let Ok(record) = self.record(id) else {
+                continue;
+            };
+            if !matches!(record.kind(), Some(Kind::Struct | Kind::Union)) {
+                continue;
+            }
+            if let Some(name) = names.iter().find(|name| self.is_named(record.name, name)) {
+                found.entry(*name).or_insert(id);
+            }
+        }
+        found
     }
 
     /// The first type of that name that is of one of these kinds; own ones before the base's.

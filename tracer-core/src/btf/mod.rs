@@ -16,6 +16,7 @@ mod lookup;
 mod path;
 mod raw;
 mod rows;
+mod rules;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -23,6 +24,7 @@ mod types;
 pub use fields::Field;
 pub use layout::{Absent, Layout, MissingField};
 pub use lookup::{Enumerator, Parameter, Prototype};
+pub use rules::{RULE_MODULES, RuleLayout};
 pub use types::Shape;
 
 use raw::{Header, Record};

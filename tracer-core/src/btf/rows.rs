@@ -40,6 +40,8 @@ macro_rules! row {
 const NO_GSO: Option<&str> = Some("packets are counted before they are segmented");
 const NO_VLAN: Option<&str> = Some("VLAN tags are not shown");
 const NO_NETNS: Option<&str> = Some("a packet's network namespace is not known from its device");
+const NO_ROUTE: Option<&str> =
+    Some("the network namespace of a dropped packet is not known from its route");
 const NO_PROCESS: Option<&str> = Some("the cgroup of a packet's sender is not known");
 const NO_CONNTRACK: Option<&str> =
     Some("conntrack entries cannot be read: rewrites are known only from two sightings");
@@ -90,6 +92,8 @@ pub(super) static ROWS: &[Row] = &[
         Want::Int(2),
         NO_VLAN
     ),
+    row!(skb_dst, "sk_buff", "_skb_refdst", Want::Int(8), NO_ROUTE),
+    row!(dst_dev, "dst_entry", "dev", Want::Pointer, NO_ROUTE),
     row!(
         shinfo_gso_segs,
         "skb_shared_info",

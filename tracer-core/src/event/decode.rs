@@ -71,7 +71,7 @@ fn packet(raw: &RawEvent) -> Result<Event, DecodeError> {
         matched: decode_matched(raw.matched)?,
         mark: has(present::MARK).then_some(raw.mark),
         conntrack: if has(present::CONNTRACK) {
-            conntrack(&raw.conntrack)
+            read_conntrack(&raw.conntrack)
         } else {
             None
         },
@@ -103,7 +103,7 @@ fn decode_tap(value: u8) -> Result<Tap, DecodeError> {
     }
 }
 
-fn decode_matched(value: u8) -> Result<Matched, DecodeError> {
+pub(super) fn decode_matched(value: u8) -> Result<Matched, DecodeError> {
     match value {
         matched::FORWARD => Ok(Matched::Forward),
         matched::REVERSE => Ok(Matched::Reverse),
@@ -118,7 +118,7 @@ fn decode_matched(value: u8) -> Result<Matched, DecodeError> {
     }
 }
 
-fn fingerprint(raw: &RawFingerprint, bits: u32, proto: Proto) -> Fingerprint {
+pub(super) fn fingerprint(raw: &RawFingerprint, bits: u32, proto: Proto) -> Fingerprint {
     let has = |bit| bits & bit != 0;
     let first = !has(present::LATER_FRAGMENT);
     Fingerprint {
@@ -153,7 +153,7 @@ fn fingerprint(raw: &RawFingerprint, bits: u32, proto: Proto) -> Fingerprint {
 /// `linux/netfilter/nf_conntrack_common.h`).
 const CT_FIRST_REPLY_STATE: u8 = 3;
 
-fn conntrack(raw: &RawConntrack) -> Option<Conntrack> {
+pub(crate) fn read_conntrack(raw: &RawConntrack) -> Option<Conntrack> {
     Some(Conntrack {
         orig: Tuple::from_raw(&raw.orig)?,
         reply: Tuple::from_raw(&raw.reply)?,

@@ -1,9 +1,12 @@
 //! What was sighted: one [`Event`] per packet and tap that the kernel half told.
 
 mod decode;
+mod drop;
 mod fingerprint;
 
+pub(crate) use decode::read_conntrack;
 pub use decode::{DecodeError, decode};
+pub use drop::{DropEvent, decode_drop, is_drop};
 pub use fingerprint::{Fingerprint, Fragment, Icmp, Tcp};
 
 use crate::packet::Tuple;

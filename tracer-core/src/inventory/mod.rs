@@ -1,9 +1,11 @@
 //! What this host looks like: namespaces, devices, addresses, routes, pods. Pure values; the
 //! system room fills them in.
 
+mod facts;
 mod node;
 mod roles;
 
+pub use facts::{Attached, ConntrackCounts, Facts, Inquiry, Refusal, RouteAnswer, RouteQuestion};
 pub use node::NotTheNode;
 pub use roles::Role;
 
@@ -26,6 +28,8 @@ pub struct Inventory {
     pub namespaces: BTreeMap<NetnsId, Namespace>,
     /// cgroups (v2) by id, as far as sighted processes live in them.
     pub cgroups: BTreeMap<u64, Cgroup>,
+    /// What was asked of namespaces in which packets died.
+    pub facts: BTreeMap<NetnsId, Facts>,
 }
 
 /// A control group.
@@ -84,6 +88,33 @@ pub struct Route {
     pub via: Option<IpAddr>,
     /// Out device.
     pub ifindex: u32,
+}
+
+impl Namespace {
+    /// Whether this one looks like what another has taken the place of: the same pod, or a pod of
+    /// the same set, or an address that both have.
+    #[must_use]
+    pub fn is_predecessor_of(&self, other: &Self) -> bool {
+        let set = |pod: &str| pod.rsplit_once('-').map_or(pod, |(set, _)| set).to_owned();
+        let same_set = match (&self.pod, &other.pod) {
+            (Some(a), Some(b)) => set(a) == set(b),
+            _ => false,
+        };
+        let addresses = |ns: &Self| -> Vec<IpNet> {
+            let links = ns.links.values().filter(|l| !l.loopback);
+            let all = links.flat_map(|l| l.addrs.iter().copied());
+            all.filter(|n| !is_link_local(n.addr())).collect()
+        };
+        let own = addresses(self);
+        same_set || addresses(other).iter().any(|net| own.contains(net))
+    }
+}
+
+fn is_link_local(addr: IpAddr) -> bool {
+    match addr {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    }
 }
 
 impl Inventory {

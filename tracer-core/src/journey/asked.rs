@@ -47,7 +47,7 @@ impl Correlator {
         let flow = self.flows.get(at)?;
         let journey = flow.journey.as_deref()?;
         let waits = flow.exchange.reply_ns.is_none() && journey.request_to_port(place, asked.dport);
-        (waits && flow.fits(event, Direction::Reply)).then_some(at)
+        (waits && flow.fits(&event.print, Direction::Reply)).then_some(at)
     }
 }
 

@@ -9,14 +9,14 @@ use super::print::Mark;
 use super::recent::Recent;
 use super::resolve::Found;
 use super::slab::{FlowRef, Slab};
-use super::tracked::{News, Tracked};
+use super::tracked::{News, Tracked, predates};
 use super::{Closed, Direction, ReadCounter, Settings, Stats};
-use crate::event::{Conntrack, Event, NetnsId};
+use crate::event::{Conntrack, DropEvent, Event, NetnsId};
 use crate::inventory::Inventory;
 use crate::packet::Tuple;
 use crate::report::End;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// How long a packet's buffer is taken for the same packet, at most.
 const SKB_NS: u64 = 1_000_000_000;
@@ -42,6 +42,8 @@ pub struct Correlator {
     pub(super) asked: Recent<Asker, FlowRef>,
     /// Entries that the kernel was asked for, by the tuple of the packet.
     entries: Recent<(NetnsId, Tuple), Conntrack>,
+    /// Drops that wait until everything older has been processed, by time and arrival.
+    pub(super) drops: BTreeMap<(u64, u64), DropEvent>,
     pub(super) timers: BinaryHeap<Reverse<(u64, FlowRef)>>,
     /// Flows in the order in which they were told.
     pub(super) told: VecDeque<FlowRef>,
@@ -64,6 +66,7 @@ impl Correlator {
             fragments: Recent::new(SKB_NS, MAX_NOTES),
             asked: Recent::new(ASKED_NS, MAX_NOTES),
             entries: Recent::new(ENTRY_NS, MAX_NOTES),
+            drops: BTreeMap::new(),
             timers: BinaryHeap::new(),
             told: VecDeque::new(),
             clock_ns: 0,
@@ -155,11 +158,13 @@ impl Correlator {
     fn run_events(&mut self, mark_ns: u64, inventory: &Inventory, told: &mut Vec<Closed>) {
         while let Some(slice) = self.order.ripe(mark_ns) {
             for event in slice.iter() {
+                self.take_drops(event.time_ns, told);
                 self.fire(event.time_ns, told);
                 self.take(event, inventory, told);
             }
             self.order.recycle(slice);
         }
+        self.take_drops(mark_ns, told);
     }
 
     fn take(&mut self, event: &Event, inventory: &Inventory, told: &mut Vec<Closed>) {
@@ -193,9 +198,11 @@ impl Correlator {
             Lookup::One(before, d) => Some((before, d)),
             _ => None,
         };
-        let at = self
-            .flows
-            .insert(Tracked::new(event, dir, before.is_some()));
+        let at = self.flows.insert(Tracked::new(
+            (event.time_ns, event.tuple, dir),
+            predates(&event.print, event.tuple.proto, dir),
+            before.is_some(),
+        ));
         if let Some((before, d)) = before {
             self.supersede(event, place, before, d, at);
         }

@@ -1,7 +1,7 @@
 //! What the two sides of a flow said to each other, as far as delivery is judged by it.
 
 use super::Direction;
-use crate::event::{Event, Tcp};
+use crate::event::{Event, Fingerprint, Tcp};
 
 /// The state of an exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,9 @@ pub struct Exchange {
     pub syn_again_ns: Option<u64>,
     /// The origin's payload was sent again at this time (the last).
     pub data_again_ns: Option<u64>,
+    /// Length (from the network header) of the largest segment with payload that was sent again, in
+    /// each direction.
+    pub again_len: [u32; 2],
     /// The origin acknowledged the handshake: the SYN-ACK arrived.
     pub handshake_arrived: bool,
     /// The origin acknowledged payload: the reply arrived.
@@ -51,6 +54,15 @@ impl Exchange {
         }
     }
 
+    /// Takes in a packet that died: one that opens the flow opened it all the same.
+    pub(super) fn lose(&mut self, print: &Fingerprint, dir: Direction) {
+        let opens = print.tcp.is_none_or(|t| t.is_syn()) && dir == Direction::Request;
+        self.opened |= opens;
+        if opens && self.syn.is_none() {
+            self.syn = print.tcp.map(|t| t.seq);
+        }
+    }
+
     fn segment(&mut self, event: &Event, tcp: Tcp, dir: Direction, again: bool) {
         let now = event.time_ns;
         let len = event.print.payload_len;
@@ -63,6 +75,11 @@ impl Exchange {
             if again {
                 self.syn_again_ns = Some(now);
             }
+        }
+        if len > 0 && again && !tcp.is_syn() {
+            let largest = &mut self.again_len[dir as usize];
+            let one = event.l3_len / u32::from(event.print.wire_packets.max(1));
+            *largest = (*largest).max(one);
         }
         if len > 0 {
             self.data_ns[dir as usize].get_or_insert(now);
@@ -114,6 +131,7 @@ impl Exchange {
             closed_ns: first(self.closed_ns, other.closed_ns),
             syn_again_ns: self.syn_again_ns.max(other.syn_again_ns),
             data_again_ns: self.data_again_ns.max(other.data_again_ns),
+            again_len: [0, 1].map(|i| self.again_len[i].max(other.again_len[i])),
             handshake_arrived: self.handshake_arrived || other.handshake_arrived,
             reply_arrived: self.reply_arrived || other.reply_arrived,
             reply_data_seq: self.reply_data_seq.or(other.reply_data_seq),

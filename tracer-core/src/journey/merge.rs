@@ -67,6 +67,8 @@ impl Tracked {
         journey.last_ns = self.last_ns;
         journey.predates = !began && (journey.predates || part.predates);
         journey.process = journey.process.take().or(part.process);
+        journey.losses.extend(part.losses);
+        journey.leak = journey.leak.or(part.leak);
         journey.answer = journey.answer.or(part.answer);
         journey.request.absorb(part.request);
         journey.reply.absorb(part.reply);

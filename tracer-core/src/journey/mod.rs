@@ -19,6 +19,7 @@ mod correlator;
 mod counter;
 mod exchange;
 mod hop;
+mod loss;
 mod merge;
 mod notes;
 mod order;
@@ -34,6 +35,7 @@ mod tracked;
 pub use correlator::Correlator;
 pub use exchange::Exchange;
 pub use hop::Hop;
+pub use loss::{Leak, Loss};
 pub use path::Way;
 pub use place::Place;
 
@@ -117,6 +119,17 @@ pub struct IcmpAnswer {
     pub code: u8,
 }
 
+impl IcmpAnswer {
+    /// A packet was too big for the next link and may not be cut.
+    #[must_use]
+    pub fn is_too_big(&self) -> bool {
+        matches!(
+            (self.v6, self.kind, self.code),
+            (false, 3, 4) | (true, 2, _)
+        )
+    }
+}
+
 /// Everything that was sighted of one flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Journey {
@@ -137,6 +150,10 @@ pub struct Journey {
     /// The conntrack entries that its packets carried, or that were found for them, each with its
     /// namespace.
     pub conntracks: Vec<(NetnsId, Conntrack)>,
+    /// The packets of it that the kernel threw away.
+    pub losses: Vec<Loss>,
+    /// A request that left untranslated, though others of the flow are translated there.
+    pub leak: Option<Leak>,
     /// What both sides said.
     pub exchange: Exchange,
     /// The task behind the first packet.

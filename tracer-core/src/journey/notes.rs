@@ -16,7 +16,7 @@ pub(super) struct SkbNote {
     pub(super) flow: FlowRef,
     /// `None` for an ICMP error about the flow.
     pub(super) dir: Option<Direction>,
-    place: Place,
+    pub(super) place: Place,
     tap: Tap,
     pub(super) print: Fingerprint,
 }

@@ -90,7 +90,9 @@ impl Correlator {
     }
 
     fn fits(&self, at: FlowRef, event: &Event, dir: Direction) -> bool {
-        self.flows.get(at).is_some_and(|f| f.fits(event, dir))
+        self.flows
+            .get(at)
+            .is_some_and(|f| f.fits(&event.print, dir))
     }
 
     fn by_skb(&self, event: &Event, place: Place, inventory: &Inventory) -> Option<&SkbNote> {
@@ -168,7 +170,9 @@ impl Correlator {
                 let here = way.visits(place.netns)
                     && (event.print.tcp.is_some() || (place.dir == Dir::Egress && !event.local));
                 let pair = peer.is_some_and(|p| way.at(p).is_some());
-                (here || pair) && flow.fits(event, dir) && flow.knows_far_end(event.tuple, dir)
+                (here || pair)
+                    && flow.fits(&event.print, dir)
+                    && flow.knows_far_end(event.tuple, dir)
             })
         };
         candidates

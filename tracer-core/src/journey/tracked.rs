@@ -3,9 +3,10 @@
 
 use super::bindings::Key;
 use super::hop::Sighted;
+use super::loss;
 use super::place::Place;
 use super::{Direction, Exchange, IcmpAnswer, Journey, Settings, Way};
-use crate::event::{Conntrack, Event, Fragment, NetnsId};
+use crate::event::{Conntrack, Event, Fingerprint, Fragment, NetnsId};
 use crate::packet::{Proto, Tuple};
 
 /// Most conntrack entries that are remembered of one flow.
@@ -36,30 +37,33 @@ pub(super) struct News {
 }
 
 impl Tracked {
-    pub(super) fn new(event: &Event, dir: Direction, reused: bool) -> Self {
-        let opened = match dir {
-            Direction::Request => event.tuple,
-            Direction::Reply => event.tuple.reversed(),
-        };
+    /// `first`: when, and with which tuple in which direction, it was met first.
+    pub(super) fn new(first: (u64, Tuple, Direction), predates: bool, reused: bool) -> Self {
+        let (first_ns, tuple, dir) = first;
         let journey = Journey {
-            opened,
-            first_ns: event.time_ns,
-            last_ns: event.time_ns,
+            opened: match dir {
+                Direction::Request => tuple,
+                Direction::Reply => tuple.reversed(),
+            },
+            first_ns,
+            last_ns: first_ns,
             request: Way::default(),
             reply: Way::default(),
             error: Way::default(),
             answer: None,
             conntracks: Vec::new(),
+            losses: Vec::new(),
+            leak: None,
             exchange: Exchange::default(),
             process: None,
-            predates: predates(event, dir),
+            predates,
             ambiguous: false,
         };
         Self {
             journey: Some(Box::new(journey)),
             exchange: Exchange::default(),
-            first_ns: event.time_ns,
-            last_ns: event.time_ns,
+            first_ns,
+            last_ns: first_ns,
             reused,
             keys: Vec::new(),
             timer_ns: u64::MAX,
@@ -96,6 +100,7 @@ impl Tracked {
             return News::default();
         }
         let sighted = journey.way_mut(dir).sight(event, place, self.reused);
+        loss::note_leak(journey, event, place, dir);
         self.exchange
             .take(event, dir, is_again(journey, event, place, dir, sighted));
         if journey.process.is_none() && dir == Direction::Request && event.local {
@@ -144,8 +149,8 @@ impl Tracked {
     }
 
     /// Whether a packet can be this flow's: a SYN must be of the same connection.
-    pub(super) fn fits(&self, event: &Event, dir: Direction) -> bool {
-        event.print.tcp.is_none_or(|t| self.exchange.fits(t, dir))
+    pub(super) fn fits(&self, print: &Fingerprint, dir: Direction) -> bool {
+        print.tcp.is_none_or(|t| self.exchange.fits(t, dir))
     }
 
     /// Whether one of its packets had this destination (or, for a reply, source).
@@ -178,10 +183,10 @@ fn is_again(
 }
 
 /// A flow whose first sighted packet does not open it was open before.
-fn predates(event: &Event, dir: Direction) -> bool {
-    match event.print.tcp {
+pub(super) fn predates(print: &Fingerprint, proto: Proto, dir: Direction) -> bool {
+    match print.tcp {
         Some(tcp) => !tcp.is_syn(),
-        None => dir == Direction::Reply && !event.tuple.proto.is_icmp(),
+        None => dir == Direction::Reply && !proto.is_icmp(),
     }
 }
 

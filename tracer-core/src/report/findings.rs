@@ -87,6 +87,32 @@ pub enum Code {
     ReplyRewrittenWrong,
     /// An expectation given on the command line does not hold for this flow.
     ExpectationViolated,
+    /// Forwarding is off, in that namespace or for that device.
+    ForwardingDisabled,
+    /// Forwarding is off in a namespace whose predecessor had it on.
+    ForwardingLost,
+    /// The reverse-path check refused a source.
+    RpFilter,
+    /// A netfilter rule or policy dropped it.
+    PolicyDrop,
+    /// No route, or one that refuses.
+    NoRoute,
+    /// A BPF program or traffic-control filter dropped it.
+    DroppedByProgram,
+    /// Translated back to its sender and not masqueraded.
+    HairpinUnmasked,
+    /// A source that may not come from there.
+    MartianSource,
+    /// The next hop does not answer.
+    NeighbourFailed,
+    /// No conntrack entry could be made for it.
+    ConntrackFailed,
+    /// TTL or hop limit used up.
+    HopLimit,
+    /// Packets of full size do not get through.
+    MtuSuspected,
+    /// It left untranslated because conntrack had no entry for it.
+    InvalidNotTranslated,
     /// What the far side says it saw is not what left here.
     PeerSawOther,
     /// What the far side says it saw is what left here.

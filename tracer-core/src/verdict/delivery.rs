@@ -1,10 +1,11 @@
 //! Whether the exchange worked.
 
+use super::drops::Told;
 use super::reply;
 use crate::attribute::number_at;
 use crate::event::Dir;
 use crate::inventory::{Inventory, Role};
-use crate::journey::{Closed, Direction, Exchange, Hop, IcmpAnswer, Journey};
+use crate::journey::{Closed, Direction, Exchange, Hop, IcmpAnswer, Journey, Loss};
 use crate::packet::Proto;
 use crate::report::{Delivery, DeliveryCode, End, RefusedBy, Where};
 use std::net::IpAddr;
@@ -12,13 +13,15 @@ use std::net::IpAddr;
 /// An opener without an answer is not called lost before this time, nanoseconds.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-pub(super) fn delivery(closed: &Closed, inventory: &Inventory) -> Delivery {
+pub(super) fn delivery(closed: &Closed, drops: &[Told<'_>], inventory: &Inventory) -> Delivery {
     let journey = &closed.journey;
     let refusal = refusal(journey, inventory);
     let lost = reply_lost(&journey.exchange) || reply::unasked(journey).is_some();
     let code = match &refusal {
+        Some(by) if told_of_death(journey, by, drops, inventory) => DeliveryCode::Dropped,
         Some(_) => DeliveryCode::Refused,
-        None if lost => DeliveryCode::ReplyLost,
+        None if lost || reply_died(journey, drops) => DeliveryCode::ReplyLost,
+        None if request_died(journey, drops) => DeliveryCode::Dropped,
         None => code(closed),
     };
     Delivery {
@@ -74,6 +77,61 @@ fn reply_lost(exchange: &Exchange) -> bool {
         exchange.data_ns[Direction::Reply as usize],
     ) && !exchange.reply_arrived;
     syn_ack_lost || data_lost
+}
+
+/// The namespace that had no way for the request only told its sender so: that is a death here, and
+/// not somebody's refusal.
+fn told_of_death(
+    journey: &Journey,
+    by: &RefusedBy,
+    drops: &[Told<'_>],
+    inventory: &Inventory,
+) -> bool {
+    let unroutable = |told: &&Told<'_>| {
+        let own = told
+            .loss
+            .netns
+            .is_some_and(|netns| inventory.owns(netns, by.addr));
+        own && told.is_unroutable() && told.loss.direction == Direction::Request
+    };
+    journey.answer.is_some() && drops.iter().any(|told| unroutable(&told))
+}
+
+/// The request got no answer, and the last that is known of it is its death here.
+fn request_died(journey: &Journey, drops: &[Told<'_>]) -> bool {
+    let last = journey.request.hops().last().map_or(0, |h| h.time_ns);
+    let ended_here = deaths(drops, Direction::Request).any(|loss| loss.last_ns >= last);
+    let sent = journey.request.hops().first().map_or(0, Hop::packets);
+    journey.exchange.reply_ns.is_none() && ended_here && most_of(sent, drops, Direction::Request)
+}
+
+/// Replies died here, and nothing says that any of them arrived.
+fn reply_died(journey: &Journey, drops: &[Told<'_>]) -> bool {
+    let exchange = &journey.exchange;
+    let came = journey.reply.hops().first().map_or(0, Hop::packets);
+    let arrived = if journey.opened.proto == Proto::TCP {
+        let data = exchange.data_ns[Direction::Reply as usize].is_some();
+        exchange.reply_arrived || (exchange.handshake_arrived && !data)
+    } else {
+        false
+    };
+    !arrived
+        && deaths(drops, Direction::Reply).next().is_some()
+        && most_of(came, drops, Direction::Reply)
+}
+
+fn deaths<'a>(drops: &'a [Told<'_>], dir: Direction) -> impl Iterator<Item = &'a Loss> {
+    drops
+        .iter()
+        .map(|told| told.loss)
+        .filter(move |loss| loss.direction == dir && loss.first.quoted.is_none())
+}
+
+/// Whether at least half of the packets died: one that was lost and sent again with success is a
+/// drop, and no verdict.
+fn most_of(packets: u64, drops: &[Told<'_>], dir: Direction) -> bool {
+    let died: u64 = deaths(drops, dir).map(|loss| loss.count).sum();
+    died.saturating_mul(2) >= packets
 }
 
 fn reply_last_seen(journey: &Journey) -> Option<u32> {

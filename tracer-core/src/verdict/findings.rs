@@ -165,7 +165,8 @@ fn ambiguous(journey: &Journey) -> Option<Finding> {
 }
 
 fn unseen_request(journey: &Journey) -> Option<Finding> {
-    journey.request.is_empty().then(|| Finding {
+    let replied = !journey.reply.is_empty() || !journey.error.is_empty();
+    (journey.request.is_empty() && replied).then(|| Finding {
         text: "only replies were sighted: the request takes a way that no tap of this run sees"
             .into(),
         fix: Some("trace without --scope, or on the host that the request leaves by".into()),

@@ -1,12 +1,14 @@
 //! From a journey to the answer: one [`report::Flow`](crate::report::Flow).
 
 mod delivery;
+mod drops;
 mod findings;
 mod origin;
 mod peer;
 mod reply;
 mod rules;
 mod source;
+mod trouble;
 mod view;
 
 pub use peer::compare_with_peer;
@@ -19,7 +21,8 @@ pub use origin::Origin;
 use crate::attribute::{self, Consulted};
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Hop, Journey};
-use crate::report::{Flow, Packets, SCHEMA, Unavailable};
+use crate::observed::RuleHit;
+use crate::report::{Code, Flow, Packets, SCHEMA, Unavailable};
 
 /// What is known beside the journey.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +37,8 @@ pub struct Context<'a> {
     pub unavailable: &'a [Unavailable],
     /// The rules, as far as they were read.
     pub rules: &'a Consulted<'a>,
+    /// Rules that were seen to run for the flow.
+    pub hits: &'a [&'a RuleHit],
 }
 
 /// Judges one flow.
@@ -42,10 +47,19 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     let journey = &closed.journey;
     let mut rewrites = attribute::rewrites(journey, context.inventory);
     let rulings = attribute::rulings(journey, context.inventory, context.rules);
-    attribute::name_rules(&mut rewrites, &rulings);
-    let delivery = delivery::delivery(closed, context.inventory);
+    attribute::name_rules(&mut rewrites, &rulings, context.hits);
+    let mut told = drops::told(journey, context);
+    drops::name_rules(&mut told, &rulings);
+    let delivery = delivery::delivery(closed, &told, context.inventory);
     let mut verdict = source::verdict(journey, &rewrites, &delivery, context);
     let mut findings = findings::findings(journey, &rewrites, &delivery, &verdict, context);
+    findings.extend(drops::findings(&told, journey, &delivery));
+    findings.extend(drops::replaced(&told, context.inventory));
+    let trouble = trouble::findings(journey, &delivery, context);
+    // What is known of a flow's sizes as a whole says more than one of its packets.
+    let whole = |code| trouble.iter().any(|f| f.code == code);
+    findings.retain(|f| f.code != Code::MtuSuspected || !whole(f.code));
+    findings.extend(trouble);
     findings.extend(rules::findings(
         journey, &rewrites, &rulings, &verdict, context,
     ));
@@ -66,7 +80,10 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
         rewrites,
         packets: packets(journey),
         delivery,
-        drops: Vec::new(),
+        drops: told
+            .iter()
+            .map(|one| drops::view(one, journey, context))
+            .collect(),
         proxy: None,
         findings,
         verdict,

@@ -4,7 +4,7 @@ use super::view::known;
 use crate::attribute::original;
 use crate::event::{Dir, NetnsId, Process};
 use crate::inventory::{Inventory, Role};
-use crate::journey::{Hop, Journey, Place};
+use crate::journey::{Direction, Hop, Journey, Place};
 use crate::report::{self, OriginKind, OriginProcess};
 
 /// Where a flow came from.
@@ -65,12 +65,28 @@ fn source(journey: &Journey, inventory: &Inventory) -> Origin {
             Dir::Ingress => entered(journey, first.place, inventory),
         };
     }
+    if let Some(place) = stillborn(journey) {
+        return within(place, inventory);
+    }
     // Only replies were sighted: the last of them is the nearest to the origin.
     match journey.reply.hops().last().map(|h| h.place) {
         Some(last) if last.dir == Dir::Ingress => within(last, inventory),
         Some(last) => entered(journey, last, inventory),
         None => outside(None),
     }
+}
+
+/// Where a request died that was made here and that no tap had seen.
+fn stillborn(journey: &Journey) -> Option<Place> {
+    let loss = journey
+        .losses
+        .iter()
+        .find(|l| l.direction == Direction::Request && l.first.local)?;
+    Some(Place {
+        netns: loss.netns?,
+        ifindex: loss.first.ifindex.unwrap_or(0),
+        dir: Dir::Egress,
+    })
 }
 
 /// First sighted on its way out of a namespace.

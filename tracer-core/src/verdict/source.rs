@@ -6,8 +6,8 @@ use crate::event::{Dir, NetnsId};
 use crate::inventory::{Inventory, Role};
 use crate::journey::{Hop, Journey};
 use crate::report::{
-    Delivery, RefusedBy, Rewrite, RewriteAgent, RewriteDirection, RewriteField, RewriteHook,
-    SourceCode, Verdict, Where,
+    Delivery, DeliveryCode, RefusedBy, Rewrite, RewriteAgent, RewriteDirection, RewriteField,
+    RewriteHook, SourceCode, Verdict, Where,
 };
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -24,7 +24,10 @@ pub(super) fn verdict(
     } else if let Some(last) = journey.request.hops().last() {
         kept(journey, last, delivery, context)
     } else {
-        let text = "only replies were sighted, not the request";
+        let text = match delivery.code {
+            DeliveryCode::Dropped => "the packet was dropped before any tap could see it",
+            _ => "only replies were sighted, not the request",
+        };
         (SourceCode::SourceUnknown, text.to_owned())
     };
     if journey.request.forked {
@@ -146,6 +149,9 @@ fn kept(
         return (SourceCode::SourcePreserved, text);
     }
     let text = match &delivery.refused_by {
+        _ if delivery.code == DeliveryCode::Dropped => {
+            format!("the packet came in by {by} as {source} and was dropped")
+        }
         Some(RefusedBy { place, .. }) => {
             let who = match place {
                 Some(Where::Node) => " by the node",

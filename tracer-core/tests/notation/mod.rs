@@ -12,18 +12,21 @@
 //! @0 tx pod/eth0 tcp 10.12.3.4:1>10.20.30.40:2 S seq=100 skb=a local
 //!   +12 rx node/veth1                the same packet, 12 µs later: only what changed is said
 //!   +47 tx node/eth0 src=10.100.0.5:9 ct=A
+//!   +9  drop node/veth1 reason=NETFILTER_DROP at=nf_hook_slow
+//! fact node ipv4.ip_forward 0        what the namespace said when that was looked into
 //! end 500                            milliseconds; without it the trace lasts ten seconds more
 //! ```
 //! Times are milliseconds (`@`) or microseconds after the line before (`+`). Taps are rx, tx, tci
 //! and tce. Flags are tcpdump's: `S`, `S.`, `.`, `P.`, `F.`, `R`. Counters count by themselves;
 //! `more=N` packets passed since the last sighting without being told.
 
+mod drop;
 mod host;
 mod sighting;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tracer_core::event::{Event, NetnsId};
+use tracer_core::event::{DropEvent, Event, NetnsId};
 use tracer_core::inventory::Inventory;
 use tracer_core::journey::Settings;
 use tracer_core::report::{Flow, Unavailable};
@@ -45,6 +48,7 @@ pub(crate) fn folder() -> PathBuf {
 pub(crate) struct Scenario {
     pub(crate) inventory: Inventory,
     pub(crate) events: Vec<Event>,
+    pub(crate) drops: Vec<DropEvent>,
     pub(crate) end_ns: Option<u64>,
     pub(crate) lost: Option<(u64, u64, u64)>,
     pub(crate) unavailable: Vec<Unavailable>,
@@ -79,6 +83,9 @@ impl Scenario {
         }
         if let Some((from, to, count)) = self.lost {
             trace.lost(from, to, count);
+        }
+        for drop in &self.drops {
+            trace.push_drop(drop.clone());
         }
         let mut flows = Vec::new();
         let mut last = START_NS;
@@ -140,6 +147,7 @@ impl Parser {
                 dump.push('\n');
                 Ok(())
             }
+            "fact" => drop::fact(&self.host, &mut scenario.inventory, words),
             "end" => {
                 scenario.end_ns = Some(START_NS + sighting::millis(arg(words, 1)?)?);
                 Ok(())
@@ -155,6 +163,11 @@ impl Parser {
                     why: words[2..].join(" "),
                     effect: "no hop there".into(),
                 });
+                Ok(())
+            }
+            _ if words.get(1) == Some(&"drop") => {
+                let drop = drop::line(&mut self.sightings, &self.host, words)?;
+                scenario.drops.push(drop);
                 Ok(())
             }
             _ => {

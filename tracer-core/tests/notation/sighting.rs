@@ -51,12 +51,21 @@ impl Sightings {
     }
 
     pub(super) fn line(&mut self, names: &Names, words: &[&str]) -> Result<Event, String> {
+        let mut event = self.read(names, words)?;
+        self.count(&mut event);
+        self.last = Some(event.clone());
+        Ok(event)
+    }
+
+    /// A sighting that no tap counts.
+    pub(super) fn read(&mut self, names: &Names, words: &[&str]) -> Result<Event, String> {
         let mut event = self.start(words[0])?;
         event.tap = match arg(words, 1)? {
             "rx" => Tap::Receive,
             "tx" => Tap::Transmit,
             "tci" => Tap::TcIngress,
             "tce" => Tap::TcEgress,
+            "drop" => event.tap,
             other => return Err(format!("no tap {other:?}")),
         };
         let (netns, ifindex) = names.device(arg(words, 2)?)?;
@@ -69,7 +78,6 @@ impl Sightings {
             self.word(&mut event, word)
                 .map_err(|wrong| format!("{word:?}: {wrong}"))?;
         }
-        self.count(&mut event);
         self.last = Some(event.clone());
         Ok(event)
     }
@@ -181,6 +189,7 @@ impl Sightings {
                     ct.is_reply = true;
                     ct.status |= Conntrack::SEEN_REPLY;
                 }
+                "unconfirmed" => ct.status &= !Conntrack::CONFIRMED,
                 other => ct.status |= status(other)?,
             }
         }

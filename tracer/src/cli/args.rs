@@ -87,6 +87,18 @@ pub enum TapMode {
     Clsact,
 }
 
+/// How the rule that ran is observed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RuleMode {
+    /// Probes on NAT targets, which run once per new flow
+    #[default]
+    Auto,
+    /// The kernel's own rule trace (adds a table of its own; gone at the end)
+    Nftrace,
+    /// Not at all
+    None,
+}
+
 /// What `--probe` sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProbeKind {
@@ -162,6 +174,15 @@ pub(super) struct TraceArgs {
         help_heading = "Where to look"
     )]
     pub(super) tap: TapMode,
+    /// How the rule that ran is observed
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        default_value_t,
+        help_heading = "Where to look"
+    )]
+    pub(super) observe_rules: RuleMode,
 
     /// Stop after this time, such as 30s, 10m, 1h30m (0: not before Ctrl-C)
     #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "10m", help_heading = "When to stop")]

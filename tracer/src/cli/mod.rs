@@ -11,7 +11,7 @@ mod parse;
 mod probe;
 mod resolve;
 
-pub use args::{DoctorOutput, OutputFormat, ProbeKind, TapMode};
+pub use args::{DoctorOutput, OutputFormat, ProbeKind, RuleMode, TapMode};
 pub use dest::{DestSpec, DestTarget};
 pub use error::UsageError;
 pub use generate::{completions, man};

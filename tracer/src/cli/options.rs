@@ -1,6 +1,6 @@
 //! What a trace is asked to do, checked as a whole.
 
-use super::args::{OutputFormat, ProtoArg, TapMode, TraceArgs};
+use super::args::{OutputFormat, ProtoArg, RuleMode, TapMode, TraceArgs};
 use super::dest::DestSpec;
 use super::error::UsageError;
 use super::parse::{NetnsRef, PodRef, PortRange};
@@ -27,6 +27,8 @@ pub struct TraceOptions {
     pub host: Option<String>,
     /// How packets are tapped.
     pub tap: TapMode,
+    /// How the rule that ran is observed.
+    pub observe_rules: RuleMode,
     /// When to stop.
     pub stop: StopOptions,
     /// Send one request.
@@ -126,6 +128,7 @@ impl TraceOptions {
             scope: args.scope,
             host: args.host,
             tap: args.tap,
+            observe_rules: args.observe_rules,
             stop: StopOptions {
                 after: args.duration.0,
                 flows: args.flows,

@@ -45,7 +45,7 @@ fn every_option_arrives() {
         "10.20.30.40 [fd50::20]:443 10.20.0.0/16 db.corp.example:5432 --dest ::ffff:10.9.9.9 \
          --port 443,8000-8100 --proto tcp,icmp --src 10.12.0.0/16 --src fd00::1 --netns web --netns 4711 \
          --netns /proc/1/ns/net --pod shop/web --pod db-0 -i eth0 --node-netns node --scope a,b \
-         --host node-a --tap tcx --duration 1h30m -c 5 --expect-source 10.100.0.0/24 --expect-reply \
+         --host node-a --tap tcx --observe-rules nftrace --duration 1h30m -c 5 --expect-source 10.100.0.0/24 --expect-reply \
          --peer-saw 10.100.0.5 -o json --each --each-packet -n -vv"
     ));
 }

@@ -209,7 +209,11 @@ pub fn tcx() -> Result<(), String> {
     }
 }
 
-fn kprobes() -> Result<String, String> {
+/// Whether kprobes that vanish with their owner can be made; why not.
+///
+/// # Errors
+/// Why there are none, in words.
+pub fn kprobes() -> Result<String, String> {
     if !Path::new("/sys/bus/event_source/devices/kprobe").exists() {
         return Err("this kernel has no kprobe events, or /sys is not mounted".to_owned());
     }

@@ -1,12 +1,15 @@
 //! Loading the embedded object.
 
 use super::doors::Doors;
-use super::{Filter, KernelError, Ring, taps};
+use super::{Filter, KernelError, KernelTypes, Ring, drops, taps};
 use aya::maps::lpm_trie::Key;
 use aya::maps::{HashMap, LpmTrie};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use ipnet::IpNet;
-use tracer_common::{ABI_VERSION, Offsets, PrefixKey, config_flags, prefix_key};
+use tracer_common::{
+    ABI_VERSION, MAX_IGNORED_REASONS, NO_REASON, Offsets, PrefixKey, RuleOffsets, config_flags,
+    prefix_key,
+};
 use zerocopy::IntoBytes;
 
 /// The object that `cargo xtask build` made.
@@ -24,6 +27,8 @@ pub struct Sizes {
     pub flows: u32,
     /// Learned tuples.
     pub learned: u32,
+    /// Kinds of drops; zero: drops are not looked at.
+    pub drops: u32,
 }
 
 impl Sizes {
@@ -32,20 +37,22 @@ impl Sizes {
         ring_bytes: RING_BYTES,
         flows: 131_072,
         learned: 65_536,
+        drops: 8192,
     };
     /// For a short look around.
     pub const GLANCE: Self = Self {
         ring_bytes: 1 << 18,
         flows: 4096,
         learned: 16,
+        drops: 0,
     };
 }
 
 /// How the programs read packets.
 #[derive(Clone, Copy, Debug)]
 pub enum Reader<'a> {
-    /// From the kernel's memory, where the kernel keeps things at these offsets.
-    Memory(&'a Offsets),
+    /// From the kernel's memory, where the kernel keeps things as its types say.
+    Memory(&'a KernelTypes),
     /// Only by what traffic-control programs are shown: the kernel refuses to let its memory be
     /// read. There are no tracepoints then.
     Direct,
@@ -54,15 +61,30 @@ pub enum Reader<'a> {
 impl Reader<'_> {
     fn offsets(&self) -> Offsets {
         match self {
-            Self::Memory(offsets) => **offsets,
+            Self::Memory(types) => types.offsets,
             Self::Direct => Offsets::DIRECT,
+        }
+    }
+
+    /// Numbers of the drop reasons that are none.
+    fn ignored(&self) -> [u32; MAX_IGNORED_REASONS] {
+        match self {
+            Self::Memory(types) => drops::ignored(&types.drop_reasons),
+            Self::Direct => [NO_REASON; MAX_IGNORED_REASONS],
+        }
+    }
+
+    fn rule_offsets(&self) -> RuleOffsets {
+        match self {
+            Self::Memory(types) => types.rules.offsets,
+            Self::Direct => RuleOffsets::UNKNOWN,
         }
     }
 
     /// Bits of [`config_flags`].
     fn flags(&self) -> u32 {
         match self {
-            Self::Memory(offsets) if offsets.fit_window() => config_flags::SKB_WINDOW,
+            Self::Memory(types) if types.offsets.fit_window() => config_flags::SKB_WINDOW,
             Self::Memory(_) => 0,
             Self::Direct => config_flags::DIRECT,
         }
@@ -76,6 +98,7 @@ pub struct Programs {
     pub(super) doors: Doors,
     /// Whether traffic-control programs are reached through doors.
     pub(super) direct: bool,
+    pub(super) tracepoints: Vec<taps::Tracepoint>,
 }
 
 impl Programs {
@@ -91,14 +114,18 @@ impl Programs {
         let mut config = filter.config();
         config.flags |= reader.flags();
         let offsets = reader.offsets();
+        let ignored = reader.ignored();
         let mut ebpf = EbpfLoader::new()
             .btf(None) // no relocations: offsets are ours, and aya's copy of the BTF is large
             .override_global("OFFSETS", offsets.as_bytes(), true)
+            .override_global("RULE_OFFSETS", reader.rule_offsets().as_bytes(), true)
             .override_global("CONFIG", config.as_bytes(), true)
+            .override_global("IGNORED", ignored.as_bytes(), true)
             .override_global("ABI", ABI_VERSION.as_bytes(), true)
             .map_max_entries("EVENTS", sizes.ring_bytes)
             .map_max_entries("FLOWS", sizes.flows)
             .map_max_entries("LEARNED", sizes.learned)
+            .map_max_entries("DROPS", sizes.drops.max(1))
             .load(OBJECT)
             .map_err(|e| KernelError::Load(Box::new(e)))?;
         fill_filter(&mut ebpf, filter)?;
@@ -108,9 +135,15 @@ impl Programs {
             attached: taps::Attached::default(),
             doors: Doors::default(),
             direct: matches!(reader, Reader::Direct),
+            tracepoints: taps::TRACEPOINTS.to_vec(),
         };
         match reader {
-            Reader::Memory(_) => programs.load_tracepoints()?,
+            Reader::Memory(types) => {
+                if sizes.drops > 0 {
+                    programs.tracepoints.extend(drops::tap(types));
+                }
+                programs.load_tracepoints()?;
+            }
             Reader::Direct => programs.load_direct()?,
         }
         Ok((programs, ring))

@@ -15,6 +15,8 @@ pub struct Counters {
     pub lost: u64,
     /// Program runs that gave up because they nested.
     pub nested: u64,
+    /// NAT targets that ran and could not be told.
+    pub hits_missed: u64,
 }
 
 const KEY: usize = size_of::<FlowKey>();
@@ -39,6 +41,7 @@ impl Programs {
             told: sum(counter::TOLD)?,
             lost: sum(counter::LOST)?,
             nested: sum(counter::NESTED)?,
+            hits_missed: sum(counter::HITS_MISSED)?,
         })
     }
 

@@ -1,9 +1,11 @@
 //! The kernel half from outside: finding offsets, loading, attaching, reading the ring and the
 //! maps. The only user of aya.
 
+mod attached;
 mod bpf;
 pub mod btf;
 mod doors;
+mod drops;
 mod error;
 pub mod features;
 mod filter;
@@ -11,14 +13,18 @@ mod load;
 mod maps;
 pub mod offsets;
 mod ring;
+mod rules;
 mod sockets;
 mod taps;
 
+pub use attached::{name_programs, tcx_programs};
+pub use drops::DropWords;
 pub use error::KernelError;
 pub use filter::Filter;
 pub use load::{Programs, RING_BYTES, Reader, Sizes};
 pub use maps::Counters;
 pub use offsets::{KernelTypes, OffsetsError, read as read_types};
 pub use ring::Ring;
+pub use rules::target_functions;
 pub use sockets::socket_rewriters;
 pub use taps::{Attached, Side};

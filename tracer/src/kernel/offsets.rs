@@ -1,9 +1,10 @@
 //! Where the running kernel keeps what the programs read, and what its drop reasons are called.
 
 use super::btf::{BtfFile, ReadError};
+use super::drops;
 use std::collections::BTreeMap;
 use tracer_common::Offsets;
-use tracer_core::btf::{Absent, Btf, Layout, MissingField};
+use tracer_core::btf::{Absent, Btf, Layout, MissingField, RULE_MODULES, RuleLayout};
 use tracer_core::report::Unavailable;
 
 /// What the running kernel's BTF told; the BTF itself is dropped.
@@ -11,10 +12,14 @@ use tracer_core::report::Unavailable;
 pub struct KernelTypes {
     /// For the programs.
     pub offsets: Offsets,
+    /// For the probes on NAT targets.
+    pub rules: RuleLayout,
     /// What they cannot read here, for the report.
     pub unavailable: Vec<Unavailable>,
     /// Name of each drop reason, without `SKB_DROP_REASON_`. Empty before 5.17, which has none.
     pub drop_reasons: BTreeMap<u32, String>,
+    /// How many arguments tracepoint `kfree_skb` has, its own data included.
+    pub drop_arguments: Option<usize>,
 }
 
 /// Why the programs cannot run on this kernel: exit status 3.
@@ -42,11 +47,31 @@ pub fn read() -> Result<KernelTypes, OffsetsError> {
         let module = module.parse_split(&vmlinux)?;
         layout = Layout::resolve(&[&vmlinux, &module])?;
     }
+    let mut unavailable = unavailable(&layout.absent);
+    let drop = vmlinux.prototype("btf_trace_kfree_skb").ok();
+    unavailable.extend(drop.is_none().then(drops::missing));
     Ok(KernelTypes {
         offsets: layout.offsets,
-        unavailable: unavailable(&layout.absent),
+        rules: rules(&vmlinux)?,
+        unavailable,
         drop_reasons: drop_reasons(&vmlinux),
+        drop_arguments: drop.map(|prototype| prototype.parameters.len()),
     })
+}
+
+/// The layout of the rule stores, from the modules that are loaded now.
+fn rules(vmlinux: &Btf<'_>) -> Result<RuleLayout, ReadError> {
+    let mut files = Vec::new();
+    for name in RULE_MODULES {
+        if let Some(file) = BtfFile::module(name)? {
+            files.push((name, file));
+        }
+    }
+    let mut modules = Vec::new();
+    for (name, file) in &files {
+        modules.push((*name, file.parse_split(vmlinux)?));
+    }
+    Ok(RuleLayout::resolve(vmlinux, &modules))
 }
 
 /// One line for each effect, naming the fields whose absence has it.
@@ -106,6 +131,12 @@ mod tests {
         );
         assert_eq!([o.tuple_src, o.tuple_sport, o.tuple_l3num], [0, 16, 18]);
         assert_eq!([o.tuple_dst, o.tuple_dport, o.tuple_proto], [20, 36, 38]);
+        let rules = types.rules.offsets;
+        assert_eq!([rules.par_targinfo, rules.par_state], [8, 16]);
+        assert_eq!(
+            [rules.entries_hooks, rules.entry_size, rules.entry_priv],
+            [8, 16, 8]
+        );
         assert!(o.ct_status > o.ct_reply && o.ct_mark > o.ct_status);
         assert!(
             types

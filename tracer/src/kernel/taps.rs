@@ -8,17 +8,18 @@ use std::os::fd::{AsFd, BorrowedFd};
 use tracer_core::event::{Dir, NetnsId};
 
 /// A raw tracepoint of the tap table.
-struct Tracepoint {
-    program: &'static str,
-    tracepoint: &'static str,
+#[derive(Clone, Copy)]
+pub(super) struct Tracepoint {
+    pub(super) program: &'static str,
+    pub(super) tracepoint: &'static str,
     /// Without it there is no trace.
-    needed: bool,
+    pub(super) needed: bool,
     /// What its absence costs.
-    effect: &'static str,
+    pub(super) effect: &'static str,
 }
 
 /// The base, on every kernel: two links for the whole host, and the sockets.
-const TRACEPOINTS: [Tracepoint; 3] = [
+pub(super) const TRACEPOINTS: [Tracepoint; 3] = [
     Tracepoint {
         program: "srctrace_receive",
         tracepoint: "netif_receive_skb",
@@ -82,6 +83,8 @@ pub struct Attached {
     pub tcx: u32,
     /// clsact filters.
     pub clsact: u32,
+    /// kprobes.
+    pub kprobes: u32,
     /// What could not be attached: what, why, effect.
     pub unavailable: Vec<(String, String, String)>,
 }
@@ -94,9 +97,9 @@ impl Programs {
     }
 
     pub(super) fn load_tracepoints(&mut self) -> Result<(), KernelError> {
-        for tap in &TRACEPOINTS {
+        for tap in self.tracepoints.clone() {
             if let Err(error) = load_tracepoint(&mut self.ebpf, tap.program) {
-                self.give_up(tap, error)?;
+                self.give_up(&tap, error)?;
             }
         }
         Ok(())
@@ -108,10 +111,10 @@ impl Programs {
     /// When a tracepoint that is needed cannot be attached. Others are noted in
     /// [`Attached::unavailable`].
     pub fn attach_tracepoints(&mut self) -> Result<(), KernelError> {
-        for tap in &TRACEPOINTS {
-            match attach_tracepoint(&mut self.ebpf, tap) {
+        for tap in self.tracepoints.clone() {
+            match attach_tracepoint(&mut self.ebpf, &tap) {
                 Ok(()) => self.attached.tracepoints += 1,
-                Err(error) => self.give_up(tap, error)?,
+                Err(error) => self.give_up(&tap, error)?,
             }
         }
         Ok(())
@@ -121,6 +124,7 @@ impl Programs {
         if tap.needed {
             return Err(error);
         }
+        self.tracepoints.retain(|one| one.program != tap.program);
         self.attached.unavailable.push((
             format!("tracepoint {}", tap.tracepoint),
             error.to_string(),
@@ -199,7 +203,7 @@ impl Programs {
     }
 }
 
-fn attach_error(target: &str, source: ProgramError) -> KernelError {
+pub(super) fn attach_error(target: &str, source: ProgramError) -> KernelError {
     KernelError::Attach {
         target: target.to_owned(),
         source: Box::new(source),
@@ -240,7 +244,7 @@ fn tracepoint<'a>(
         .map_err(|_| KernelError::ForeignObject(format!("{name} is no raw tracepoint program")))
 }
 
-fn program<'a>(
+pub(super) fn program<'a>(
     ebpf: &'a mut Ebpf,
     name: &'static str,
 ) -> Result<&'a mut aya::programs::Program, KernelError> {

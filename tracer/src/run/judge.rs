@@ -7,7 +7,7 @@ use crate::kernel::Programs;
 use crate::system::host;
 use tracer_core::event::Counter;
 use tracer_core::expect::ExitStatus;
-use tracer_core::report::{Events, Flow, SCHEMA, Summary};
+use tracer_core::report::{Events, Flow, ObservedBy, SCHEMA, Summary};
 
 /// Counters of flows are read anew at that many judgements, while there are few flows.
 const COUNT_EVERY: u32 = 25;
@@ -24,13 +24,14 @@ impl Live<'_> {
             self.taps.changed(&delta);
         }
         self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
+        self.inquiries.answer(&mut self.survey);
         if round.is_multiple_of(COUNT_EVERY) && self.trace.stats().followed <= FEW_FLOWS {
             let Self {
                 trace, programs, ..
             } = self;
             trace.recount(now, &mut |tap| last_count(programs, tap));
         }
-        if self.rules.is_waiting(self.trace.rulebook()) {
+        if self.library.is_waiting(self.trace.rulebook()) {
             return Ok(());
         }
         let flows = self.advance(now);
@@ -39,7 +40,7 @@ impl Live<'_> {
     }
 
     pub(super) fn advance(&mut self, now_ns: u64) -> Vec<Flow> {
-        self.rules.collect(self.trace.rulebook());
+        self.library.collect(self.trace.rulebook());
         let Self {
             trace,
             programs,
@@ -52,6 +53,7 @@ impl Live<'_> {
     }
 
     pub(super) fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
+        self.rules.note(flows, self.trace.take_observed());
         for flow in flows {
             bugs::rehearse();
             self.teller.flow(flow)?;
@@ -62,6 +64,7 @@ impl Live<'_> {
     fn count_lost(&mut self, now_ns: u64) -> Result<(), Failure> {
         let counters = self.programs.counters()?;
         let lost = counters.lost + counters.nested;
+        self.rules.missed(counters.hits_missed);
         self.trace
             .lost(self.last_counted_ns, now_ns, lost - self.lost);
         self.lost = lost;
@@ -75,7 +78,8 @@ impl Live<'_> {
         self.count_lost(now)?;
         self.survey.learn(&std::mem::take(&mut self.strangers));
         self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
-        self.rules.wait(self.trace.rulebook());
+        self.library.wait(self.trace.rulebook());
+        self.inquiries.answer(&mut self.survey);
         let Self {
             trace,
             programs,
@@ -94,6 +98,12 @@ impl Live<'_> {
         ))
     }
 
+    fn observed_by(&self) -> ObservedBy {
+        let mut account = self.taps.observed_by(self.programs.attached());
+        self.rules.observed_by(&mut account);
+        account
+    }
+
     fn summary(&self) -> Summary {
         Summary {
             schema: SCHEMA,
@@ -102,7 +112,7 @@ impl Live<'_> {
             host: self.teller.host().to_owned(),
             started: self.started.clone(),
             duration_s: (self.start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
-            observed_by: self.taps.observed_by(self.programs.attached()),
+            observed_by: self.observed_by(),
             flows: self.trace.flows(),
             events: Events {
                 received: self.received,

@@ -3,22 +3,24 @@
 use super::clock;
 use super::entries::Entries;
 use super::failure::Failure;
+use super::inquire::Inquiries;
+use super::library::RuleReader;
 use super::plan::Plan;
 use super::probe::Probe;
-use super::rules::RuleReader;
+use super::rules::Rules;
 use super::signals::Signals;
 use super::silence::Silence;
 use super::taps::Taps;
 use super::tell::Teller;
 use crate::cli::TraceOptions;
-use crate::kernel::{Programs, Ring};
+use crate::kernel::{DropWords, Programs, Ring};
 use crate::system::netns::Netns;
 use crate::system::{Changed, Survey, Watch};
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
-use tracer_core::event::{Event, NetnsId, decode};
+use tracer_core::event::{Event, NetnsId, decode, decode_drop, is_drop};
 use tracer_core::expect::ExitStatus;
 use tracer_core::inventory::Inventory;
 use tracer_core::trace::Trace;
@@ -40,8 +42,11 @@ pub(super) struct Live<'a> {
     pub(super) trace: Trace,
     pub(super) taps: Taps,
     entries: Option<Entries>,
-    pub(super) rules: RuleReader,
+    pub(super) library: RuleReader,
+    pub(super) rules: Rules,
     pub(super) teller: Teller,
+    words: DropWords,
+    pub(super) inquiries: Inquiries,
     pub(super) silence: Silence<'a>,
     pub(super) started: String,
     pub(super) start: Instant,
@@ -70,9 +75,9 @@ impl<'a> Live<'a> {
         programs: Programs,
         ring: Ring,
         trace: Trace,
-        (taps, entries): (Taps, Option<Entries>),
-        rules: RuleReader,
+        (taps, entries, rules, library): (Taps, Option<Entries>, Rules, RuleReader),
         teller: Teller,
+        words: DropWords,
     ) -> Self {
         Self {
             node: &plan.node,
@@ -84,8 +89,11 @@ impl<'a> Live<'a> {
             trace,
             taps,
             entries,
+            library,
             rules,
             teller,
+            words,
+            inquiries: Inquiries::default(),
             started: clock::utc_now(),
             start: Instant::now(),
             received: 0,
@@ -175,6 +183,7 @@ impl<'a> Live<'a> {
 
     /// Takes what is in the ring.
     pub(super) fn drain(&mut self) {
+        self.rules.listen(clock::monotonic_ns());
         loop {
             let (mut full, mut taken) = (false, 0);
             let Self {
@@ -183,19 +192,28 @@ impl<'a> Live<'a> {
                 taps,
                 rules,
                 teller,
+                words,
+                inquiries,
                 survey,
                 strangers,
                 cgroups,
                 entries,
+                library,
                 ..
             } = self;
             while taken < BATCH && !full {
                 let got = ring.drain(256, |bytes| {
+                    if rules.took(bytes) {
+                        return;
+                    }
                     // A record that cannot be read is a bug of ours; it was counted as told.
+                    if is_drop(bytes) {
+                        return lose(bytes, words, inquiries, trace);
+                    }
                     let Ok(event) = decode(bytes) else { return };
                     taps.sighted(&event, survey.inventory().node);
                     if let Some(netns) = event.netns.and_then(|id| survey.netns(id)) {
-                        rules.met(netns, event.time_ns, trace.rulebook());
+                        library.met(netns, event.time_ns, trace.rulebook());
                     }
                     if taps.is_wire(event.tap) {
                         teller.packet(&event, survey.inventory());
@@ -218,6 +236,7 @@ impl<'a> Live<'a> {
                 }
             }
             self.received += taken as u64;
+            self.rules.settle(&self.survey, &mut self.trace);
             if !full {
                 return;
             }
@@ -228,6 +247,15 @@ impl<'a> Live<'a> {
                 return;
             }
         }
+    }
+}
+
+/// Takes in a packet that died. A record that cannot be read is a bug of ours.
+fn lose(bytes: &[u8], words: &mut DropWords, inquiries: &mut Inquiries, trace: &mut Trace) {
+    if let Ok(mut drop) = decode_drop(bytes) {
+        words.name(&mut drop);
+        inquiries.about(&drop);
+        trace.push_drop(drop);
     }
 }
 

@@ -1,175 +1,184 @@
-//! Rules are read beside the trace, by a thread of their own: of every namespace that a followed
-//! flow goes through, when the first does and again while others do.
+//! Rules that were seen to run: what the probes found becomes a rule's place in its store.
 
-use crate::run::clock;
-use crate::system::netns::Netns;
-use crate::system::rules::{self, Programs, Stores};
-use crate::system::{Roots, SystemError};
+use super::failure::Failure;
+use super::nftrace::KernelTrace;
+use super::plan::Plan;
+use crate::cli::{RuleMode, TraceOptions};
+use crate::render::escape;
+use crate::sink;
+use crate::system::{Survey, legacy};
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
-use std::time::{Duration, Instant};
+use tracer_common::event_kind;
 use tracer_core::event::NetnsId;
-use tracer_core::rulebook::Rulebook;
-use tracer_core::ruleset::{Ruleset, Unread};
+use tracer_core::observed::blob::Blob;
+use tracer_core::observed::{self, RuleHit, RulePlace};
+use tracer_core::report::{Flow, ObservedBy, Unavailable};
+use tracer_core::ruleset::Family;
+use tracer_core::trace::Trace;
 
-/// Rules that were read longer ago than this are read again when a new flow goes through.
+/// A table's blob is believed for this long: it may have been replaced by one of the same size.
 const FRESH_NS: u64 = 1_000_000_000;
-/// Reading takes at most one part in so many of the time.
-const SHARE: u32 = 20;
-/// How long flows wait for rules that are being read.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A reading, with the moments at which it began and ended.
-struct Reading {
-    netns: NetnsId,
-    began_ns: u64,
-    took: Duration,
-    rules: Ruleset,
+/// A table: its namespace, family and name.
+type Key = (NetnsId, Family, String);
+
+/// The observers of rules, from this side.
+pub(super) struct Rules {
+    /// Hits whose place is not settled yet.
+    pending: Vec<RuleHit>,
+    /// Tables of iptables-legacy, with the time of the hit for which they were read.
+    blobs: BTreeMap<Key, (u64, Option<Blob>)>,
+    /// The kernel's own trace, where it was asked for.
+    trace: Option<KernelTrace>,
+    unavailable: Vec<Unavailable>,
+    /// Targets that ran and could not be told.
+    missed: u64,
+    verbose: bool,
 }
 
-/// What is known of reading one namespace.
-#[derive(Clone, Copy, Default)]
-struct State {
-    /// Since when a reading is under way.
-    pending: Option<Instant>,
-    /// No other begins before this moment, CLOCK_MONOTONIC nanoseconds.
-    not_before_ns: u64,
-}
+impl Rules {
+    /// Starts what the options ask for, beyond the kernel half's probes. What it adds to the node
+    /// is said on stderr first.
+    pub(super) fn start(options: &TraceOptions, plan: &Plan) -> Result<Self, Failure> {
+        let mut rules = Self {
+            pending: Vec::new(),
+            blobs: BTreeMap::new(),
+            trace: None,
+            unavailable: Vec::new(),
+            missed: 0,
+            verbose: options.output.verbose > 1,
+        };
+        if options.observe_rules == RuleMode::Nftrace {
+            rules.trace = Some(KernelTrace::start(plan)?);
+        }
+        Ok(rules)
+    }
 
-/// The thread that reads, and what it was asked.
-pub(super) struct RuleReader {
-    asked: Sender<Netns>,
-    read: Receiver<Reading>,
-    states: BTreeMap<NetnsId, State>,
-}
+    /// The summary's account: traces that run, and what they missed.
+    pub(super) fn observed_by(&self, account: &mut ObservedBy) {
+        account.nftrace = u32::from(self.trace.is_some());
+        account.unavailable.extend(self.unavailable.iter().cloned());
+        if self.missed > 0 {
+            let why = format!("{} NAT targets ran that could not be told", self.missed);
+            account.unavailable.push(lost("kprobe", why));
+        }
+    }
 
-impl RuleReader {
-    /// Starts the thread; it ends when this is dropped.
-    pub(super) fn start(roots: Roots) -> std::io::Result<Self> {
-        let (asked, questions) = channel::<Netns>();
-        let (answers, read) = channel();
-        thread::Builder::new()
-            .name("srctrace-rules".into())
-            .stack_size(512 << 10)
-            .spawn(move || {
-                let mut library = Library::new(roots);
-                while let Ok(netns) = questions.recv() {
-                    if answers.send(library.read(&netns)).is_err() {
-                        return;
-                    }
-                }
-            })?;
-        Ok(Self {
-            asked,
-            read,
-            states: BTreeMap::new(),
+    /// So many NAT targets ran, by now, that the kernel half could not tell.
+    pub(super) fn missed(&mut self, count: u64) {
+        self.missed = count;
+    }
+
+    /// Takes what the kernel's trace said since it was last asked.
+    pub(super) fn listen(&mut self, now_ns: u64) {
+        let Some(trace) = &mut self.trace else {
+            return;
+        };
+        let pending = &mut self.pending;
+        let heard = trace.listen(now_ns, &mut |hit| pending.push(hit));
+        if let Err(error) = heard
+            && self.unavailable.is_empty()
+        {
+            let why = format!("messages were lost: {error}");
+            self.unavailable.push(lost("nftrace", why));
+        }
+    }
+
+    /// Takes a record out of the ring, if it is about a rule.
+    pub(super) fn took(&mut self, bytes: &[u8]) -> bool {
+        if bytes.first() != Some(&event_kind::RULE_HIT) {
+            return false;
+        }
+        // As with events: what cannot be read is a bug of ours.
+        if let Ok(hit) = observed::decode(bytes) {
+            self.pending.push(hit);
+        }
+        true
+    }
+
+    /// Hands what was taken to the trace, with chain and number where only a place in a table was
+    /// known. A table that was replaced since is not read as the old one: the place stays as it is.
+    pub(super) fn settle(&mut self, survey: &Survey, trace: &mut Trace) {
+        for mut hit in std::mem::take(&mut self.pending) {
+            if let Some(place) = self.numbered(&hit, survey) {
+                hit.place = place;
+            }
+            trace.hit(hit);
+        }
+    }
+
+    fn numbered(&mut self, hit: &RuleHit, survey: &Survey) -> Option<RulePlace> {
+        let RulePlace::LegacyOffset {
+            family,
+            table,
+            offset,
+            size,
+            number,
+        } = &hit.place
+        else {
+            return None;
+        };
+        let key = (hit.netns, *family, table.clone());
+        let same = |blob: &Blob| (blob.bytes.len(), blob.number) == (*size as usize, *number);
+        let known = self.blobs.get(&key).is_some_and(|(read_for_ns, blob)| {
+            hit.time_ns.saturating_sub(*read_for_ns) < FRESH_NS && blob.as_ref().is_some_and(same)
+        });
+        if !known {
+            let netns = survey.netns(hit.netns)?;
+            let blob = legacy::table(netns, *family, table).ok().flatten();
+            self.blobs.insert(key.clone(), (hit.time_ns, blob));
+        }
+        let blob = self.blobs.get(&key)?.1.as_ref().filter(|blob| same(blob))?;
+        let rule = blob.locate(*offset)?;
+        Some(RulePlace::Legacy {
+            family: *family,
+            table: table.clone(),
+            chain: rule.chain,
+            index: rule.index,
         })
     }
 
-    /// A followed packet went through a namespace at `time_ns` (CLOCK_MONOTONIC): asks for its rules,
-    /// unless they were read since, or lately enough.
-    pub(super) fn met(&mut self, netns: &Netns, time_ns: u64, book: &Rulebook) {
-        let state = self.states.entry(netns.id).or_default();
-        let fresh = book
-            .read_ns(netns.id)
-            .is_some_and(|at| at.saturating_add(FRESH_NS) > time_ns);
-        if state.pending.is_some() || fresh || time_ns < state.not_before_ns {
+    /// With `-vv`: says on stderr which rules ran for the flows that are told.
+    pub(super) fn note(&self, flows: &[Flow], observed: Vec<(String, RuleHit)>) {
+        if !self.verbose {
             return;
         }
-        let asked = self.asked.send(netns.clone()).is_ok();
-        state.pending = asked.then(Instant::now);
-    }
-
-    /// Takes in what was read by now.
-    pub(super) fn collect(&mut self, book: &mut Rulebook) {
-        while let Ok(reading) = self.read.try_recv() {
-            self.add(reading, book);
-        }
-    }
-
-    /// Whether rules are being read for the first time: flows wait for them, for a while.
-    pub(super) fn is_waiting(&self, book: &Rulebook) -> bool {
-        self.states.iter().any(|(id, state)| {
-            let young = state
-                .pending
-                .is_some_and(|since| since.elapsed() < PATIENCE);
-            young && book.read_ns(*id).is_none()
-        })
-    }
-
-    /// Waits until nothing is being read, but not for ever.
-    pub(super) fn wait(&mut self, book: &mut Rulebook) {
-        let end = Instant::now() + PATIENCE;
-        while self.states.values().any(|s| s.pending.is_some()) {
-            let left = end.saturating_duration_since(Instant::now());
-            let Ok(reading) = self.read.recv_timeout(left) else {
-                return;
-            };
-            self.add(reading, book);
-        }
-    }
-
-    fn add(&mut self, reading: Reading, book: &mut Rulebook) {
-        let pause = u64::try_from((reading.took * SHARE).as_nanos()).unwrap_or(u64::MAX);
-        let state = State {
-            pending: None,
-            not_before_ns: reading.began_ns.saturating_add(pause),
-        };
-        self.states.insert(reading.netns, state);
-        book.add(reading.netns, reading.began_ns, reading.rules);
-    }
-}
-
-/// What the thread knows of the machine.
-struct Library {
-    roots: Roots,
-    programs: Programs,
-    stores: Option<(Instant, Stores)>,
-}
-
-/// Modules may be loaded while a trace runs.
-const STORES_HOLD: Duration = Duration::from_secs(10);
-
-impl Library {
-    fn new(roots: Roots) -> Self {
-        Self {
-            programs: Programs::find(),
-            roots,
-            stores: None,
-        }
-    }
-
-    fn stores(&mut self) -> Result<Stores, SystemError> {
-        match self.stores {
-            Some((at, stores)) if at.elapsed() < STORES_HOLD => Ok(stores),
-            _ => {
-                let stores = Stores::of_kernel(&self.roots)?;
-                self.stores = Some((Instant::now(), stores));
-                Ok(stores)
+        for (id, hit) in observed {
+            let told = flows.iter().any(|flow| flow.id == id);
+            if told {
+                sink::note(&escape(&line(&id, &hit)));
+                sink::note("\n");
             }
         }
     }
+}
 
-    fn read(&mut self, netns: &Netns) -> Reading {
-        let (began_ns, began) = (clock::monotonic_ns(), Instant::now());
-        let stores = self.stores();
-        let rules = stores.and_then(|s| rules::read(netns, &self.roots, s, &self.programs));
-        Reading {
-            netns: netns.id,
-            began_ns,
-            took: began.elapsed(),
-            rules: rules.unwrap_or_else(|error| unread(&error)),
-        }
+/// What an observer of rules did not see.
+fn lost(what: &str, why: String) -> Unavailable {
+    Unavailable {
+        what: what.to_owned(),
+        why,
+        effect: "which rule rewrote a packet may be replayed instead of observed".to_owned(),
     }
 }
 
-fn unread(error: &SystemError) -> Ruleset {
-    Ruleset {
-        unread: vec![Unread {
-            what: "the rules".into(),
-            why: error.to_string(),
-        }],
-        ..Ruleset::default()
+/// A hit in one line.
+fn line(id: &str, hit: &RuleHit) -> String {
+    let RuleHit {
+        netns,
+        hook,
+        tuple,
+        place,
+        path,
+        ..
+    } = hit;
+    let hook = hook.map_or_else(|| "a hook".to_owned(), |hook| hook.to_string());
+    let mut text = format!(
+        "srctrace: rule observed: flow {id}: {} {}:{} → {}:{} in netns {} at {hook}: {place}",
+        tuple.proto, tuple.src, tuple.sport, tuple.dst, tuple.dport, netns.0
+    );
+    for (place, verdict) in path {
+        text.push_str(&format!(" ← {place} {verdict:?}"));
     }
+    text
 }

@@ -95,7 +95,7 @@ fn glance(dests: &[Dest]) -> Result<Vec<Nearest>, Failure> {
     }
     let types = kernel::read_types()?;
     let (mut programs, _ring) =
-        Programs::load(&wider(dests), Reader::Memory(&types.offsets), Sizes::GLANCE)?;
+        Programs::load(&wider(dests), Reader::Memory(&types), Sizes::GLANCE)?;
     programs.attach_tracepoints()?;
     std::thread::sleep(GLANCE);
     let mut found: BTreeMap<Tuple, (Nearby, u64)> = BTreeMap::new();

@@ -264,7 +264,7 @@ impl Taps {
             tracepoint: attached.tracepoints,
             tcx: attached.tcx,
             clsact: attached.clsact,
-            kprobe: 0,
+            kprobe: attached.kprobes,
             nftrace: 0,
             unavailable: self.unavailable.iter().cloned().chain(missing).collect(),
         }

@@ -3,19 +3,21 @@
 use super::clock;
 use super::entries::Entries;
 use super::failure::Failure;
+use super::library::RuleReader;
 use super::live::Live;
 use super::node;
 use super::plan::{self, Plan};
 use super::probe;
-use super::rules::RuleReader;
+use super::rules::Rules;
 use super::signals::Signals;
 use super::taps::Taps;
 use super::tell::Teller;
-use crate::cli::{TapMode, TraceOptions};
-use crate::kernel::{self, Programs, Reader, Ring, Sizes, features};
+use crate::cli::{RuleMode, TapMode, TraceOptions};
+use crate::kernel::{self, DropWords, KernelTypes, Programs, Reader, Ring, Sizes, features};
 use crate::render::text::{self, Armed};
 use crate::sink;
-use crate::system::{Survey, Watch, host};
+use crate::system::{Survey, Watch, host, symbols};
+use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Instant;
 use tracer_core::expect::ExitStatus;
@@ -47,7 +49,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let watch = Watch::start(&plan.roots, &plan.node)?;
     // The verifier and the look at the namespaces take about the same time: side by side.
     let (loaded, survey) = std::thread::scope(|scope| {
-        let loading = scope.spawn(|| load(plan));
+        let loading = scope.spawn(|| load(plan, options.observe_rules));
         let survey = Survey::take(&plan.roots, &plan.node, plan.scope.clone());
         (loading.join(), survey)
     });
@@ -60,8 +62,11 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     trace.check(options.check.checks());
     let doubt = node::doubt(options, plan, &survey);
     doubt.iter().for_each(|u| trace.unavailable(u.clone()));
+    let mut reasons = BTreeMap::new();
     let taps = match sight {
-        Sight::Memory(unavailable) => {
+        Sight::Memory(types) => {
+            reasons = types.drop_reasons;
+            let unavailable = types.unavailable;
             programs.attach_tracepoints()?;
             let without = host::missing_capabilities();
             let missing = host::unavailable(&without);
@@ -75,10 +80,13 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
         Sight::Direct(why) => direct(options.tap, why, doubt, &mut programs, &survey, &mut trace)?,
     };
     let teller = Teller::new(options, survey.inventory());
-    let rules = RuleReader::start(plan.roots.clone())
+    let library = RuleReader::start(plan.roots.clone())
         .map_err(|e| Failure::CannotTrace(format!("cannot start a thread to read rules: {e}")))?;
+    let rules = Rules::start(options, plan)?;
+    let words = DropWords::new(reasons, crate::system::function_at);
+    let seers = (taps.0, taps.1, rules, library);
     let mut live = Live::new(
-        plan, survey, watch, programs, ring, trace, taps, rules, teller,
+        plan, survey, watch, programs, ring, trace, seers, teller, words,
     );
     host::take_precedence();
     host::return_memory();
@@ -88,22 +96,26 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
 
 /// How packets are seen.
 enum Sight {
-    /// By reading the kernel's memory; what cannot be read there.
-    Memory(Vec<Unavailable>),
+    /// By reading the kernel's memory, with what its types tell.
+    Memory(Box<KernelTypes>),
     /// By what traffic-control programs are shown, and why only so.
     Direct(String),
 }
 
 /// Offsets, then programs. A kernel that refuses to let its memory be read needs no offsets.
-fn load(plan: &Plan) -> Result<(Sight, Programs, Ring), Failure> {
+fn load(plan: &Plan, rules: RuleMode) -> Result<(Sight, Programs, Ring), Failure> {
     if let Err(why) = memory() {
         let (programs, ring) = Programs::load(&plan.filter, Reader::Direct, sizes())?;
         return Ok((Sight::Direct(why), programs, ring));
     }
     let types = kernel::read_types()?;
-    let reader = Reader::Memory(&types.offsets);
-    let (programs, ring) = Programs::load(&plan.filter, reader, sizes())?;
-    Ok((Sight::Memory(types.unavailable), programs, ring))
+    let reader = Reader::Memory(&types);
+    let (mut programs, ring) = Programs::load(&plan.filter, reader, sizes())?;
+    if rules == RuleMode::Auto {
+        let present = symbols::kernel_functions(&plan.roots, &kernel::target_functions());
+        programs.observe_targets(&types.rules, present.map_err(|error| error.to_string()));
+    }
+    Ok((Sight::Memory(Box::new(types)), programs, ring))
 }
 
 /// Whether the kernel's memory may be read. `SRCTRACE_ASSUME_LOCKDOWN` says that it may not.

@@ -7,16 +7,22 @@
 mod attributes;
 pub mod conntrack;
 mod error;
+mod facts;
 pub mod host;
+pub mod legacy;
 mod lifetime;
 mod netlink;
 pub mod netns;
+pub mod nflog;
+mod nfnetlink;
+pub mod nftrace;
 pub mod pods;
 pub mod probe;
 mod roots;
 pub mod route;
 pub mod rules;
 mod survey;
+pub mod symbols;
 pub mod tc;
 mod watch;
 
@@ -24,7 +30,9 @@ mod watch;
 mod testing;
 
 pub use error::SystemError;
+pub use facts::facts;
 pub use lifetime::{Lifetime, in_container, own_program};
 pub use roots::Roots;
 pub use survey::{Delta, Scope, Survey};
+pub use symbols::function_at;
 pub use watch::{Changed, Watch};

@@ -9,6 +9,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::fmt;
 use std::net::IpAddr;
+use tracer_core::inventory::{Refusal, RouteAnswer, RouteQuestion};
 
 /// The way to a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +74,38 @@ pub fn route_get(netns: &Netns, dst: IpAddr) -> Result<RouteHint, SystemError> {
                 .ok_or_else(|| SystemError::os("ask for the route to", dst, e)),
         }
     })
+}
+
+/// As [`route_get`], in the calling thread's namespace and also for packets that come in. `None`
+/// where the kernel's answer says nothing.
+pub(super) fn answer(socket: &mut Netlink, asked: RouteQuestion) -> Option<RouteAnswer> {
+    let mut message = question(asked.dst);
+    if let Some((src, dev)) = asked.came {
+        message.header.source_prefix_length = message.header.destination_prefix_length;
+        message.attributes.push(RouteAttribute::Source(src.into()));
+        message.attributes.push(RouteAttribute::Iif(dev));
+    }
+    let refused = |refusal| Some(RouteAnswer::Refused(refusal));
+    match socket.get(RouteNetlinkMessage::GetRoute(message)) {
+        Ok(Some(RouteNetlinkMessage::NewRoute(message))) => match message.header.kind {
+            RouteType::BlackHole => refused(Refusal::Blackhole),
+            RouteType::Unreachable => refused(Refusal::Unreachable),
+            RouteType::Prohibit => refused(Refusal::Prohibited),
+            RouteType::Local => Some(RouteAnswer::Local),
+            _ => hop(&message.attributes, None)
+                .map(|(via, ifindex)| RouteAnswer::Out { via, ifindex }),
+        },
+        Ok(_) => None,
+        Err(error) => match error.raw_os_error()? {
+            libc::ENETUNREACH => refused(Refusal::NoRoute),
+            libc::EHOSTUNREACH => refused(Refusal::Unreachable),
+            libc::EACCES => refused(Refusal::Prohibited),
+            libc::EXDEV => refused(Refusal::ReversePath),
+            // For what comes in, that is also a source that cannot be.
+            libc::EINVAL if asked.came.is_none() => refused(Refusal::Blackhole),
+            _ => None,
+        },
+    }
 }
 
 fn question(dst: IpAddr) -> RouteMessage {

@@ -22,6 +22,7 @@ const TCA_CHAIN: u16 = 11;
 const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_FLAGS: u16 = 8;
+const TCA_BPF_ID: u16 = 11;
 /// The program itself says what becomes of the packet.
 const DIRECT_ACTION: u32 = 1;
 
@@ -40,6 +41,8 @@ pub struct Filter {
     pub kind: String,
     /// The name that its maker gave a program.
     pub name: Option<String>,
+    /// The id of a program that is loaded.
+    pub program: Option<u32>,
 }
 
 /// Traffic control of one network namespace, that of the thread that opened it.
@@ -214,6 +217,7 @@ fn read_filter(body: &[u8]) -> Filter {
         handle: word(body, 8),
         kind: attribute(all(), TCA_KIND).map(text).unwrap_or_default(),
         name: attribute(list(options), TCA_BPF_NAME).map(text),
+        program: attribute(list(options), TCA_BPF_ID).map(|id| word(id, 0)),
     }
 }
 
@@ -239,6 +243,7 @@ mod tests {
             handle: 0x5c00_0001,
             kind: "bpf".to_owned(),
             name: Some("srctrace_ingress 1-2".to_owned()),
+            program: None,
         };
         let mut body = about(5, Dir::Ingress, &filter);
         let mut options = Vec::new();

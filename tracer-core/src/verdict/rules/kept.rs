@@ -2,13 +2,14 @@
 
 use super::super::findings::finding;
 use super::{name, name_at};
-use crate::attribute::{Ruling, view};
+use crate::attribute::{Ruling, view, was_met};
 use crate::evaluate::{At, Exemption, words};
+use crate::observed::RuleHit;
 use crate::report::{Code, Finding, RuleEvidence, Severity};
 use serde_json::json;
 
 /// Why the source was kept.
-pub(super) fn kept(ruling: &Ruling<'_, '_>) -> Option<Finding> {
+pub(super) fn kept(ruling: &Ruling<'_, '_>, hits: &[&RuleHit]) -> Option<Finding> {
     let given = ruling.outcome.given(&ruling.seen);
     let [end] = given.ends.as_slice() else {
         return undecided(ruling);
@@ -17,14 +18,20 @@ pub(super) fn kept(ruling: &Ruling<'_, '_>) -> Option<Finding> {
         return Some(untracked(at));
     }
     match end.exempted_by() {
-        Some(exemption) if !exemption.asks_only_a_mark() => Some(exempt(exemption)),
+        Some(exemption) if !exemption.asks_only_a_mark() => Some(exempt(exemption, ruling, hits)),
         _ if given.doubts.is_empty() && end.source.is_none() => Some(nothing_matches(ruling)),
         _ => None,
     }
 }
 
-fn exempt(exemption: &Exemption<'_>) -> Finding {
-    let rule = view(exemption.by, &exemption.path, RuleEvidence::Replayed);
+fn exempt(exemption: &Exemption<'_>, ruling: &Ruling<'_, '_>, hits: &[&RuleHit]) -> Finding {
+    let met = was_met(exemption.by, ruling.rules, ruling.passage.netns, hits);
+    let evidence = if met {
+        RuleEvidence::Observed
+    } else {
+        RuleEvidence::Replayed
+    };
+    let rule = view(exemption.by, &exemption.path, evidence);
     let name = name(&rule);
     let (code, text) = match &exemption.member {
         Some(member) => (

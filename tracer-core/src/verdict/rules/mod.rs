@@ -30,7 +30,7 @@ pub(super) fn findings(
     }
     if verdict.source == SourceCode::SourcePreserved {
         let out = rulings.iter().rfind(|r| decides(r, context));
-        found.extend(out.and_then(kept::kept));
+        found.extend(out.and_then(|ruling| kept::kept(ruling, context.hits)));
     }
     for rewrite in rewrites
         .iter()

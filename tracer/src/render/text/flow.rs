@@ -19,8 +19,11 @@ pub fn flow(flow: &Flow, look: Look) -> String {
     text.push_str(&answer(flow, look));
     for drop in &flow.drops {
         text.push_str(&dropped(drop, look));
+        let about = flow.findings.iter().find(|finding| is_about(finding, drop));
+        text.push_str(&about.map_or(String::new(), |finding| cause(finding, look)));
     }
-    for finding in &flow.findings {
+    let said = |finding: &&Finding| flow.drops.iter().any(|drop| is_about(finding, drop));
+    for finding in flow.findings.iter().filter(|finding| !said(finding)) {
         text.push_str(&told(flow, finding, look));
     }
     let last = format!("  {}", look.paint(Role::Title, &last(flow)));
@@ -168,6 +171,21 @@ fn dropped(drop: &Drop, look: Look) -> String {
         text.push_str(&format!("     {line}\n"));
     }
     text
+}
+
+/// Whether a finding only repeats what is said of a drop.
+fn is_about(finding: &Finding, drop: &Drop) -> bool {
+    let told = |explain| finding.text.strip_suffix(explain)?.strip_suffix(": ");
+    drop.explain.as_deref().and_then(told).is_some()
+}
+
+/// The code and the remedy below a drop.
+fn cause(finding: &Finding, look: Look) -> String {
+    let code = look.paint(Role::Faint, &format!("[{}]", code(finding.code)));
+    match &finding.fix {
+        Some(fix) => format!("     fix: {} {code}\n", escape(fix)),
+        None => format!("     {code}\n"),
+    }
 }
 
 fn told(flow: &Flow, finding: &Finding, look: Look) -> String {

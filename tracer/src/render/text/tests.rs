@@ -199,6 +199,11 @@ fn a_drop_a_proxy_and_an_unknown() {
             json!([{"direction":"request","after":1,"netns":1,"netns_name":"node","reason":"NETFILTER_DROP",
             "location":"nf_hook_slow","explain":"a rule dropped it","rule":null,"program":{"id":7,"name":"policy"},"count":3}]),
         ),
+        (
+            "/findings",
+            json!([{"code":"policy-drop","severity":"error","text":"the request was dropped here: a rule dropped it",
+            "fix":"look at the rules","rule":null,"hop":1,"data":null}]),
+        ),
         ("/delivery/code", json!("dropped")),
         ("/delivery/last_seen", json!(1)),
         ("/verdict/source_on_wire", json!(null)),

@@ -155,6 +155,7 @@ impl<'a> Place<'a> {
             handle: HANDLE | run.pid,
             kind: "bpf".to_owned(),
             name: Some(tag.name(side)),
+            program: None,
         };
         Ok(Self {
             ifindex,

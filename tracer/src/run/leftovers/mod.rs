@@ -14,7 +14,7 @@ mod watcher;
 
 pub(super) use add::Clsact;
 pub(super) use cleanup::cleanup;
-pub(super) use watcher::serve;
+pub(super) use watcher::{Watcher, serve};
 
 use crate::system::tc::Filter;
 

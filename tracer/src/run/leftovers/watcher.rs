@@ -4,15 +4,17 @@
 use super::record::Record;
 use super::remove::{self, Removed};
 use crate::run::failure::Failure;
-use crate::system::{Lifetime, Roots, own_program};
+use crate::system::{Lifetime, Roots, nflog, own_program};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use tracer_core::expect::ExitStatus;
 
-/// The hidden first argument by which a program knows that it is the watcher.
+/// The hidden first argument by which a program knows that it is the watcher of a record.
 const WATCHER: &str = "__watcher";
+/// That it is the watcher of a namespace's packet loggers.
+const LOGGERS: &str = "__loggers";
 const READY: &[u8] = b"ready\n";
 /// Signals that end other programs of the group or the session, not this one.
 const IGNORED: [libc::c_int; 6] = [
@@ -25,7 +27,7 @@ const IGNORED: [libc::c_int; 6] = [
 ];
 
 /// The run's hold on its watcher. Dropping it lets the watcher act, and waits for its end.
-pub(super) struct Watcher(Child);
+pub(in crate::run) struct Watcher(Child);
 
 impl Watcher {
     /// Starts it and waits until it watches.
@@ -33,13 +35,25 @@ impl Watcher {
     /// # Errors
     /// When it cannot be started or ends at once.
     pub(super) fn start(run: Lifetime) -> Result<Self, Failure> {
+        Self::spawn("--tap clsact", WATCHER, &run.to_string())
+    }
+
+    /// As [`Watcher::start`], but what is put back are the packet loggers of the calling thread's
+    /// namespace.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub(in crate::run) fn of_loggers(loggers: &str) -> Result<Self, Failure> {
+        Self::spawn("--observe-rules nftrace", LOGGERS, loggers)
+    }
+
+    fn spawn(option: &str, job: &str, what: &str) -> Result<Self, Failure> {
         let failed = |why: String| {
-            Failure::CannotTrace(format!("--tap clsact: cannot start its watcher: {why}"))
+            Failure::CannotTrace(format!("{option}: cannot start its watcher: {why}"))
         };
         let child = Command::new(own_program())
             .arg0("srctrace")
-            .arg(WATCHER)
-            .arg(run.to_string())
+            .args([job, what])
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -73,21 +87,32 @@ impl Drop for Watcher {
 
 /// Is the watcher, if these arguments say so.
 pub(in crate::run) fn serve(args: &[OsString]) -> Option<ExitStatus> {
-    let [_, first, run] = args else { return None };
-    let run = run.to_str().filter(|_| first == WATCHER)?.parse().ok()?;
-    Some(match watch(run) {
+    let [_, job, what] = args else { return None };
+    let what = what.to_str()?;
+    let done = match job.to_str()? {
+        WATCHER => watch(what.parse().ok()?),
+        LOGGERS => wait().and_then(|()| nflog::restore(what)),
+        _ => return None,
+    };
+    Some(match done {
         Ok(()) => ExitStatus::Done,
         Err(_) => ExitStatus::CannotTrace,
     })
 }
 
-fn watch(run: Lifetime) -> io::Result<()> {
+/// Says that it watches, and waits for the run's end.
+fn wait() -> io::Result<()> {
     stand_aside()?;
     let mut out = io::stdout();
     out.write_all(READY)?;
     out.flush()?;
     // An error of the pipe is its end, too.
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
+    Ok(())
+}
+
+fn watch(run: Lifetime) -> io::Result<()> {
+    wait()?;
     let Some(record) = Record::load(run)? else {
         return Ok(());
     };

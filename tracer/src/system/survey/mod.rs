@@ -17,7 +17,7 @@ use sight::Sight;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tracer_core::event::NetnsId;
-use tracer_core::inventory::{Cgroup, Inventory, Namespace};
+use tracer_core::inventory::{Cgroup, Facts, Inventory, Namespace};
 
 /// Looking for a namespace that an event named reads every process: one that was looked for in
 /// vain is not looked for again before this.
@@ -167,6 +167,12 @@ impl Survey {
                 known.insert(id, Cgroup { path, pod });
             }
         }
+    }
+
+    /// Keeps what a namespace said about packets that died in it.
+    pub fn note_facts(&mut self, netns: NetnsId, facts: Facts) {
+        let known = self.inventory.facts.entry(netns).or_default();
+        known.absorb(facts);
     }
 
     fn lacks(&self, id: NetnsId) -> bool {

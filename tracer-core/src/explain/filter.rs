@@ -1,0 +1,199 @@
+//! Deaths by someone's decision: netfilter, conntrack, programs.
+
+use super::{Explanation, Hook, Scene};
+use crate::attribute::original;
+use crate::event::{Conntrack, Dir, Tcp};
+use crate::journey::Direction;
+use crate::report::{Code, Tc};
+use serde_json::json;
+
+pub(super) fn netfilter(scene: &Scene<'_>) -> Explanation {
+    loopback(scene)
+        .or_else(|| full(scene))
+        .or_else(|| unconfirmed(scene))
+        .unwrap_or_else(|| policy(scene))
+}
+
+/// Translated in OUTPUT from a loopback address to one elsewhere: it is routed anew, and a loopback
+/// source is not.
+fn loopback(scene: &Scene<'_>) -> Option<Explanation> {
+    let t = scene.tuple();
+    let translated = scene
+        .loss
+        .first
+        .conntrack
+        .is_some_and(|ct| ct.orig.dst.is_loopback() && !t.dst.is_loopback());
+    (scene.loss.first.local && t.src.is_loopback() && translated).then(|| {
+        Explanation::new(format!(
+            "it was translated to {} while its source is {}, and {} does not send a loopback \
+             source anywhere (route_localnet is off)",
+            t.destination(),
+            t.src,
+            scene.space()
+        ))
+        .fix(
+            "ask an address of the host and not 127.0.0.1, or net.ipv4.conf.DEVICE.route_localnet=1 \
+             for the device it would leave by, and masquerade it",
+        )
+        .code(Code::MartianSource)
+    })
+}
+
+/// A rule or a chain's policy.
+fn policy(scene: &Scene<'_>) -> Explanation {
+    let space = scene.space();
+    let mut text = format!(
+        "a netfilter rule or chain policy of {space} dropped it {}",
+        stage(scene)
+    );
+    if let Some(note) = seen_as(scene) {
+        text.push_str(&note);
+    }
+    if is_invalid(scene) {
+        text.push_str("; conntrack knew no connection that it belongs to (INVALID)");
+    }
+    Explanation::new(text)
+        .fix(format!(
+            "`nft list ruleset` and `iptables-legacy-save -c` in {space}: a DROP rule with counts, \
+             or a policy of DROP"
+        ))
+        .data(json!({"source": scene.tuple().src, "invalid": is_invalid(scene)}))
+        .code(Code::PolicyDrop)
+}
+
+/// By where the packet was, as far as its last sighting and its addresses tell.
+fn stage(scene: &Scene<'_>) -> &'static str {
+    let out = scene
+        .loss
+        .after
+        .is_some_and(|place| Some(place.netns) == scene.loss.netns && place.dir == Dir::Egress);
+    if scene.owns(scene.tuple().dst) {
+        "on its way in (PREROUTING or INPUT)"
+    } else if scene.loss.first.local || out {
+        "on its way out (OUTPUT or POSTROUTING)"
+    } else {
+        "on its way through (PREROUTING, FORWARD or POSTROUTING)"
+    }
+}
+
+/// The source that the rule saw, where that is not the one that the origin sent.
+fn seen_as(scene: &Scene<'_>) -> Option<String> {
+    let (now, sent) = (scene.tuple().src, original(scene.journey).src);
+    let changed = scene.loss.direction == Direction::Request && now != sent;
+    changed.then(|| format!(", which saw the source as {now} and not as {sent}"))
+}
+
+/// Conntrack looked at it and found no entry for it, though it was not excluded.
+fn is_invalid(scene: &Scene<'_>) -> bool {
+    let drop = &scene.loss.first;
+    let opens = drop.print.tcp.is_none_or(Tcp::is_syn);
+    let in_use = scene
+        .journey
+        .conntracks
+        .iter()
+        .any(|(netns, _)| Some(*netns) == scene.loss.netns)
+        || scene
+            .facts
+            .is_some_and(|f| f.conntrack.is_some_and(|c| c.count > 0));
+    drop.conntrack_known && drop.conntrack.is_none() && !drop.untracked && !opens && in_use
+}
+
+/// Conntrack's table has no room.
+fn full(scene: &Scene<'_>) -> Option<Explanation> {
+    let counts = scene.facts?.conntrack?;
+    let lacks_entry = scene.loss.first.conntrack.is_none();
+    (lacks_entry && counts.max > 0 && counts.count >= counts.max).then(|| {
+        Explanation::new(format!(
+            "the conntrack table of {} is full ({} of {} entries): new connections are dropped",
+            scene.space(),
+            counts.count,
+            counts.max
+        ))
+        .fix("raise net.netfilter.nf_conntrack_max, or find what opens so many connections")
+        .data(json!({"count": counts.count, "max": counts.max}))
+        .code(Code::ConntrackFailed)
+    })
+}
+
+/// It had been translated already, and its entry was not in the table: it died when that was to be
+/// put there.
+fn unconfirmed(scene: &Scene<'_>) -> Option<Explanation> {
+    let ct = scene.loss.first.conntrack?;
+    let translated = ct.reply.reversed() == scene.tuple() && ct.orig != scene.tuple();
+    if ct.status & Conntrack::CONFIRMED != 0 || !translated {
+        return None;
+    }
+    let counts = scene.facts.and_then(|f| f.conntrack);
+    let failed = counts.is_some_and(|c| c.insert_failed > 0);
+    let counted = if failed {
+        " (conntrack counts such as insert_failed)"
+    } else {
+        ""
+    };
+    let to = ct.translated_source();
+    Some(
+        Explanation::new(format!(
+            "it was translated to {to}, and then its conntrack entry could not be made in {}: \
+             another connection has those addresses and ports{counted}",
+            scene.space()
+        ))
+        .fix(
+            "give the translation more ports or addresses (`--random-fully`, a wider port range), \
+             or send fewer equal requests at a time",
+        )
+        .data(json!({"translated": to.to_string(), "insert_failed": failed}))
+        .code(Code::ConntrackFailed),
+    )
+}
+
+/// A BPF program or a filter of traffic control.
+pub(super) fn program(scene: &Scene<'_>, hook: Hook) -> Explanation {
+    let device = scene.loss.first.ifindex;
+    let (place, dir) = match hook {
+        Hook::TcIngress => ("traffic control at the ingress of", Some(Dir::Ingress)),
+        Hook::TcEgress => ("traffic control at the egress of", Some(Dir::Egress)),
+        Hook::Xdp => ("XDP at", Some(Dir::Ingress)),
+        Hook::Cgroup => ("a cgroup's egress program, before", None),
+        Hook::Socket => ("a socket's filter, after", None),
+    };
+    let found = dir
+        .zip(device)
+        .and_then(|(dir, device)| scene.facts?.programs.get(&(device, dir)))
+        .map(|all| {
+            all.iter()
+                .filter(|a| (a.kind == "xdp") == (hook == Hook::Xdp))
+                .collect::<Vec<_>>()
+        })
+        .unwrap_or_default();
+    let names: Vec<String> = found
+        .iter()
+        .map(|one| match (&one.name, one.id) {
+            (Some(name), Some(id)) => format!("{} program {name} (id {id})", one.kind),
+            (None, Some(id)) => format!("{} program {id}", one.kind),
+            _ => format!("a {} filter", one.kind),
+        })
+        .collect();
+    let by = match names.as_slice() {
+        [] => String::new(),
+        [one] => format!(": {one}"),
+        many => format!(": one of {}", many.join(", ")),
+    };
+    let device = scene.device_word(device);
+    let mut explanation = Explanation::new(format!(
+        "{place} {device} in {} dropped it{by}",
+        scene.space()
+    ))
+    .fix(format!(
+        "`bpftool net show` and `tc filter show dev {device} ingress` (and `egress`) in {}: whose \
+         program is it?",
+        scene.space()
+    ))
+    .code(Code::DroppedByProgram);
+    if let [one] = found.as_slice()
+        && let Some(id) = one.id
+    {
+        let name = one.name.clone().unwrap_or_default();
+        explanation.program = Some(Tc { id, name });
+    }
+    explanation
+}

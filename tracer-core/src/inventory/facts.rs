@@ -1,0 +1,130 @@
+//! What a namespace's settings and tables said when a drop there was looked into: asked then and
+//! there, because a pod's namespace may be gone a moment later.
+
+use crate::event::{Dir, NetnsId};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// The answers of one namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Settings below `net.` by their names as sysctl(8) prints them: `ipv4.ip_forward`,
+    /// `ipv4.conf.eth0.rp_filter`.
+    pub settings: BTreeMap<String, i64>,
+    /// What the kernel said when it was asked for routes.
+    pub routes: BTreeMap<RouteQuestion, RouteAnswer>,
+    /// State of neighbours, by device and address: `FAILED`, `INCOMPLETE`, `REACHABLE`, …
+    pub neighbours: BTreeMap<(u32, IpAddr), String>,
+    /// Conntrack's own counts, where it is loaded.
+    pub conntrack: Option<ConntrackCounts>,
+    /// Programs and other filters that can drop on a device's side, in their order.
+    pub programs: BTreeMap<(u32, Dir), Vec<Attached>>,
+}
+
+/// A question to the kernel: which way would it send this?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RouteQuestion {
+    /// To where.
+    pub dst: IpAddr,
+    /// For a packet that came in: its source and device. `None`: for the namespace's own.
+    pub came: Option<(IpAddr, u32)>,
+}
+
+/// What the kernel would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteAnswer {
+    /// Send it.
+    Out {
+        /// Next hop, if not on the link.
+        via: Option<IpAddr>,
+        /// By this device.
+        ifindex: u32,
+    },
+    /// Deliver it here.
+    Local,
+    /// Refuse it.
+    Refused(Refusal),
+}
+
+/// How a route, or its absence, refuses a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No route.
+    NoRoute,
+    /// A route (or rule) of type unreachable; or forwarding is off.
+    Unreachable,
+    /// A route (or rule) of type prohibit.
+    Prohibited,
+    /// A route (or rule) of type blackhole.
+    Blackhole,
+    /// The source may not come in there (reverse-path check).
+    ReversePath,
+}
+
+/// Conntrack's counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConntrackCounts {
+    /// Entries in this namespace.
+    pub count: u64,
+    /// Most entries.
+    pub max: u64,
+    /// Entries that could not be confirmed because their tuple was taken.
+    pub insert_failed: u64,
+    /// Packets dropped because no entry could be made.
+    pub drop: u64,
+}
+
+/// Something that is attached to a device and can drop packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// `tcx`, `bpf` (a cls_bpf filter), `xdp`, `u32`, `matchall`, …
+    pub kind: String,
+    /// A program's id.
+    pub id: Option<u32>,
+    /// A program's name.
+    pub name: Option<String>,
+}
+
+impl Facts {
+    /// A setting, by its name below `net.`.
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<i64> {
+        self.settings.get(name).copied()
+    }
+
+    /// The larger of a setting for all devices and for one: how the kernel joins `rp_filter`,
+    /// `accept_local` and `route_localnet`. `family`: `ipv4` or `ipv6`.
+    #[must_use]
+    pub fn effective(&self, family: &str, device: &str, setting: &str) -> Option<i64> {
+        let of = |who: &str| self.setting(&format!("{family}.conf.{who}.{setting}"));
+        of("all").into_iter().chain(of(device)).max()
+    }
+
+    /// What a route question was answered with.
+    #[must_use]
+    pub fn route(&self, dst: IpAddr, came: Option<(IpAddr, u32)>) -> Option<RouteAnswer> {
+        self.routes.get(&RouteQuestion { dst, came }).copied()
+    }
+
+    /// Takes in later answers.
+    pub fn absorb(&mut self, later: Self) {
+        self.settings.extend(later.settings);
+        self.routes.extend(later.routes);
+        self.neighbours.extend(later.neighbours);
+        self.conntrack = later.conntrack.or(self.conntrack);
+        self.programs.extend(later.programs);
+    }
+}
+
+/// What is asked of a namespace because a packet died in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Inquiry {
+    /// Where.
+    pub netns: NetnsId,
+    /// The device that the packet's buffer named.
+    pub ifindex: Option<u32>,
+    /// Its source.
+    pub src: IpAddr,
+    /// Its destination.
+    pub dst: IpAddr,
+}
