@@ -107,7 +107,7 @@ rule_offsets! {
     net_hooks4,
     /// `net.nf.hooks_ipv6`
     net_hooks6,
-    /// `net.ipv4.iptable_nat` (before 5.13)
+    /// `net.ipv4.nat_table` (before 5.13)
     net_nat4,
     /// `net.ipv6.ip6table_nat` (before 5.13)
     net_nat6,

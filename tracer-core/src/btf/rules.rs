@@ -32,7 +32,7 @@ static ROWS: &[Row] = rows! {
     pkt_state: "nf_tables" "nft_pktinfo" "state", "nf_tables" "nft_pktinfo" "xt.state";
     net_hooks4: "" "net" "nf.hooks_ipv4[0]";
     net_hooks6: "" "net" "nf.hooks_ipv6[0]";
-    net_nat4: "" "net" "ipv4.iptable_nat";
+    net_nat4: "" "net" "ipv4.nat_table";
     net_nat6: "" "net" "ipv6.ip6table_nat";
     entries_count: "" "nf_hook_entries" "num_hook_entries";
     entries_hooks: "" "nf_hook_entries" "hooks";
