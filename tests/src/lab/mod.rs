@@ -67,6 +67,8 @@ impl Lab {
             let path = netns::path(name);
             let meta =
                 fs::metadata(&path).with_context(|| format!("look at {}", path.display()))?;
+            // A number may be given again.
+            self.inodes.retain(|_, known| *known != meta.ino());
             self.inodes.insert(ns.clone(), meta.ino());
         }
         Ok(())

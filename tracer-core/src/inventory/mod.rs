@@ -26,6 +26,8 @@ pub struct Inventory {
     /// Every namespace that was found. Those that vanished stay for a while, so that flows which
     /// end after their pod can still be named.
     pub namespaces: BTreeMap<NetnsId, Namespace>,
+    /// Those that vanished and whose number another has now, for as long.
+    pub replaced: BTreeMap<NetnsId, Namespace>,
     /// cgroups (v2) by id, as far as sighted processes live in them.
     pub cgroups: BTreeMap<u64, Cgroup>,
     /// What was asked of namespaces in which packets died.

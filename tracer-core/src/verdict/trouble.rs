@@ -163,16 +163,15 @@ pub(super) fn forwarding_lost(
         return None;
     }
     let now = inventory.namespaces.get(&netns)?;
-    let (old, before) = inventory.namespaces.iter().find(|(id, other)| {
-        **id != netns && other.forwards == Some(true) && other.is_predecessor_of(now)
-    })?;
+    let others = inventory.namespaces.iter().filter(|(id, _)| **id != netns);
+    let (_, before) = others
+        .chain(&inventory.replaced)
+        .find(|(_, other)| other.forwards == Some(true) && other.is_predecessor_of(now))?;
     Some(Finding {
         text: format!(
-            "{} has taken the place of {} (netns {}), in which forwarding was on; in the new one it \
-             is off",
+            "{} has taken the place of {}, in which forwarding was on; in the new one it is off",
             space(netns, inventory),
             before.name.as_deref().unwrap_or("another namespace"),
-            old.0,
         ),
         fix: Some(
             "forwarding was set in the old namespace only and went with it: let the pod's own \

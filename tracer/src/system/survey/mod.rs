@@ -2,6 +2,7 @@
 
 mod delta;
 mod look;
+mod memory;
 mod names;
 mod peers;
 mod sight;
@@ -13,6 +14,7 @@ pub use delta::Delta;
 use super::netns::{Discovery, Found, Netns, discover, has_other_mounts, on_visitor};
 use super::pods::{CgroupPaths, PodNames};
 use super::{Changed, Roots, SystemError};
+use memory::Memory;
 use sight::Sight;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -22,10 +24,6 @@ use tracer_core::inventory::{Cgroup, Facts, Inventory, Namespace};
 /// Looking for a namespace that an event named reads every process: one that was looked for in
 /// vain is not looked for again before this.
 const MISS_PAUSE: Duration = Duration::from_secs(2);
-
-/// How long a namespace that is gone stays in the inventory, so that flows which end after their
-/// pod can still be named.
-const MEMORY: Duration = Duration::from_secs(60);
 
 /// Cgroups remembered at most.
 const CGROUPS: usize = 1 << 14;
@@ -58,7 +56,7 @@ pub struct Survey {
     names: BTreeMap<NetnsId, names::Names>,
     inventory: Inventory,
     missed: BTreeMap<NetnsId, Instant>,
-    departed: BTreeMap<NetnsId, Instant>,
+    memory: Memory,
     cgroups: CgroupPaths,
 }
 
@@ -86,7 +84,7 @@ impl Survey {
                 ..Inventory::default()
             },
             missed: BTreeMap::new(),
-            departed: BTreeMap::new(),
+            memory: Memory::default(),
             cgroups: CgroupPaths::default(),
         };
         survey.search(BTreeSet::new());
@@ -241,7 +239,7 @@ impl Survey {
         let ask = |at: NetnsId, about: &BTreeSet<NetnsId>| ask(found, at, about);
         self.nsids.learn(self.node.id, fresh, &ask);
         self.nsids.learn_peers(&self.sights, &ask);
-        self.publish()
+        self.publish(fresh)
     }
 
     /// Learns the node's numbers anew; the namespaces whose number is another now are others, or
@@ -254,7 +252,7 @@ impl Survey {
     }
 
     /// Replaces the inventory's namespaces, telling the differences.
-    fn publish(&mut self) -> Delta {
+    fn publish(&mut self, fresh: &BTreeSet<NetnsId>) -> Delta {
         let now: BTreeMap<NetnsId, Namespace> = self
             .sights
             .iter()
@@ -265,23 +263,11 @@ impl Survey {
             })
             .collect();
         let before = std::mem::replace(&mut self.inventory.namespaces, now);
-        let delta = Delta::between(&before, &self.inventory.namespaces, &self.departed);
-        self.remember(before, &delta);
+        let delta = Delta::between(&before, &self.inventory.namespaces, self.memory.departed());
+        let present = self.sights.keys().copied().collect();
+        self.memory
+            .keep(before, &delta, fresh, &present, &mut self.inventory);
         delta
-    }
-
-    /// Keeps what is gone for a while.
-    fn remember(&mut self, before: BTreeMap<NetnsId, Namespace>, delta: &Delta) {
-        let now = Instant::now();
-        self.departed
-            .extend(delta.removed.iter().map(|id| (*id, now)));
-        let present = &self.sights;
-        self.departed
-            .retain(|id, at| !present.contains_key(id) && now.duration_since(*at) < MEMORY);
-        let kept = before
-            .into_iter()
-            .filter(|(id, _)| self.departed.contains_key(id));
-        self.inventory.namespaces.extend(kept);
     }
 }
 
