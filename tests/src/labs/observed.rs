@@ -8,6 +8,8 @@ use crate::lab::cast::{self, PEER, RouteBack};
 use crate::lab::{Agent, Lab};
 use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
+/// Where kprobes are, and what describes the tables of iptables-legacy.
+const PROBED_LEGACY: &[Kernel] = &[Kernel::V5_10, Kernel::V6_1, Kernel::V6_12, Kernel::V7];
 /// Where kprobes are, and BTF that describes every rule store.
 const PROBED: &[Kernel] = &[Kernel::V6_1, Kernel::V6_12, Kernel::V7];
 /// Where a socket may own a table.
@@ -17,10 +19,11 @@ const PROBES: &str = "auto";
 const TRACE: &str = "nftrace";
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("rule_probed_legacy", &[], || legacy(PROBES)).on(PROBED),
+    Case::new("rule_probed_legacy", &[], || legacy(PROBES)).on(PROBED_LEGACY),
     Case::new("rule_probed_iptables_nft", &[], || iptables_nft(PROBES)).on(PROBED),
     Case::new("rule_probed_nft", &[], || native(PROBES)).on(PROBED),
     Case::new("rule_probed_many_chains", &[], many_chains).on(PROBED),
+    Case::new("rule_of_nft_undescribed", &[], undescribed).on(&[Kernel::V5_10]),
     Case::new("rule_traced_legacy", &[], || legacy(TRACE)).on(TRACED),
     Case::new("rule_traced_iptables_nft", &[], || iptables_nft(TRACE)).on(TRACED),
     Case::new("rule_traced_nft", &[], || native(TRACE)).on(TRACED),
@@ -163,6 +166,23 @@ fn many_chains() -> Result<()> {
     let handle = handle(&lab, "inet real masq", "meta l4proto tcp masquerade")?;
     let rule = format!("postrouting: nft inet real/masq handle {handle} (rule 3)");
     same("rules", rules_seen(&lab, PROBES)?, vec![rule])
+}
+
+/// No BTF of modules: nothing is read by a layout that nobody vouches for, and the report says so.
+fn undescribed() -> Result<()> {
+    let lab = lab("obsbare")?;
+    lab.nft("node", NATIVE)?;
+    same("rules", rules_seen(&lab, PROBES)?, Vec::new())?;
+    let report = watch(&lab, &["--dest", PEER], 0, || Ok(()))?;
+    let summary = report.summary()?;
+    let rows = summary["observed_by"]["unavailable"].as_array();
+    let row = rows
+        .into_iter()
+        .flatten()
+        .find(|row| row["what"] == "NAT expressions of nftables");
+    let why = row.map(|row| &row["why"]);
+    let should = "this kernel's BTF does not describe its rule stores".into();
+    same("why not observed", why, Some(&should))
 }
 
 /// The other labs would fail without their observers.

@@ -142,9 +142,6 @@ impl RuleLayout {
         if offsets.par_targinfo == ABSENT {
             (offsets.par_targinfo, offsets.par_state) = PARAMETERS;
         }
-        if offsets.chain_table == ABSENT {
-            let _ = undescribed(vmlinux, &mut offsets);
-        }
         Self { offsets }
     }
 
@@ -217,29 +214,6 @@ fn known(offsets: &[u32]) -> bool {
 
 /// `xt_action_param.targinfo` and `.state`, the same since 4.10.
 const PARAMETERS: (u32, u32) = (8, 16);
-
-/// 5.10 has no BTF of modules: its layout of nftables, by include/net/netfilter/nf_tables.h of that
-/// release. A kernel that is laid out otherwise is not misread: a search tells a rule only if the
-/// chains' list closes and the expression's own address lies inside the rule.
-fn undescribed(vmlinux: &Btf<'_>, offsets: &mut RuleOffsets) -> Result<(), BtfError> {
-    let hash = vmlinux.size(vmlinux.structure("rhltable")?)?;
-    let hash = u32::try_from(hash).map_err(|_| BtfError::TooComplex(0))?;
-    // struct nft_pktinfo {skb; bool; u8; struct xt_action_param xt}
-    (offsets.pkt_skb, offsets.pkt_state) = (0, 16 + PARAMETERS.1);
-    offsets.lookup_entries = 0;
-    // struct nft_chain {rules_gen_0, rules_gen_1; rules; list; rhlhead; table; handle; use; bits; name}
-    (offsets.chain_rules, offsets.chain_list) = (16, 32);
-    (offsets.chain_table, offsets.chain_name) = (64, 88);
-    // struct nft_table {list; chains_ht; chains, sets, objects, flowtables; two u64; use; bits; name}
-    offsets.table_chains = hash.saturating_add(16);
-    offsets.table_family = offsets.table_chains.saturating_add(84);
-    offsets.table_name = offsets.table_chains.saturating_add(88);
-    // struct nft_rule {list; u64 handle:42, genmask:2, dlen:12, udata:1; data}
-    (offsets.rule_word, offsets.rule_data) = (16, 24);
-    (offsets.rule_handle_bit, offsets.rule_dlen_bit) = (0, 44);
-    (offsets.expr_ops, offsets.expr_data) = (0, 8);
-    Ok(())
-}
 
 /// `nft_table.family` is a bit-field of six bits, which begins a byte.
 fn family(sources: &Sources<'_>, offsets: &mut RuleOffsets) -> Result<(), BtfError> {
