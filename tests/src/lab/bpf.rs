@@ -23,18 +23,20 @@ const PROG_TYPE_SCHED_CLS: u32 = 3;
 const ATTACH_TYPE_XDP: u32 = 37;
 const ATTACH_TYPE_TCX_INGRESS: u32 = 46;
 
-/// Whether the kernel still has the object. One that we may not look at counts as there.
+/// Whether the kernel still has the object. It is asked for the next id after the one before, which opens nothing: an array
+/// of programs that is opened while its owner is being killed can stay for good (`prog_array_map_clear` takes a reference
+/// for work that is queued already).
 #[must_use]
 pub fn exists(kind: Kind, id: u32) -> bool {
     let command = match kind {
-        Kind::Program => 13,
-        Kind::Map => 14,
-        Kind::Link => 30,
+        Kind::Program => 11,
+        Kind::Map => 12,
+        Kind::Link => 31,
     };
     let mut attr = [0u8; 128];
-    attr[..4].copy_from_slice(&id.to_ne_bytes());
-    match bpf(command, &mut attr) {
-        Ok(_) => true,
+    attr[..4].copy_from_slice(&id.saturating_sub(1).to_ne_bytes());
+    match call(command, &mut attr) {
+        Ok(_) => attr[4..8] == id.to_ne_bytes(),
         Err(error) => error.raw_os_error() != Some(libc::ENOENT),
     }
 }
@@ -96,13 +98,17 @@ pub fn attach_tcx_drop(ifindex: u32, name: &str, egress: bool) -> Result<OwnedFd
 
 /// Calls bpf(2) with one of the commands that return a descriptor.
 fn bpf(command: libc::c_long, attr: &mut [u8; 128]) -> io::Result<OwnedFd> {
+    let fd = call(command, attr)?;
+    // SAFETY: the commands that this is used for return a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn call(command: libc::c_long, attr: &mut [u8; 128]) -> io::Result<i32> {
     // SAFETY: `attr` is as long as said and zero after the fields of the command; addresses in it are those of buffers
     // that outlive the call.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr.as_mut_ptr(), attr.len()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    let fd = i32::try_from(result).map_err(io::Error::other)?;
-    // SAFETY: the commands used here return a new descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    i32::try_from(result).map_err(io::Error::other)
 }
