@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 
-use super::steps::{answered, same, watch};
+use super::steps::{answered, decoys, same, watch};
 use super::{Case, Kernel};
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::lab::{Agent, Lab};
@@ -29,12 +29,6 @@ pub(super) const CASES: &[Case] = &[
     Case::new("rule_trace_refused_without_nat", &[], refused).on(TRACED),
 ];
 
-/// What an agent's rules are, and before and after them decoys that masquerade as well.
-const DECOYS: &str = "*nat\n\
-    -I POSTROUTING 1 -d 10.99.0.0/16 -j MASQUERADE\n\
-    -I IP-MASQ 1 -d 10.98.0.0/16 -j MASQUERADE\n\
-    -A IP-MASQ -j SNAT --to-source 10.100.0.5\nCOMMIT\n";
-
 fn lab(name: &str) -> Result<Lab> {
     cast::one_pod(name, RouteBack::Known).up()
 }
@@ -45,7 +39,7 @@ fn agent(lab: &Lab, program: &str) -> Result<()> {
         exempt: &["10.30.0.0/16"],
     };
     lab.restore("node", program, &agent.restore_script())?;
-    lab.restore("node", program, DECOYS)
+    decoys(lab, program)
 }
 
 /// The rule in the report of the only flow: its place, and how it is known.
