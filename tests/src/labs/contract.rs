@@ -4,10 +4,10 @@ use anyhow::{Context as _, Result};
 
 use super::Case;
 use super::steps::{
-    A_MOMENT, MASQUERADED, answered, hold, masquerade, masqueraded_pod, same, watch,
+    A_MOMENT, answered, decoys, hold, masqueraded_by, masqueraded_pod, same, watch,
 };
-use crate::lab::Lab;
 use crate::lab::cast::{self, NODE, PEER, POD, RouteBack};
+use crate::lab::{Agent, Lab};
 use crate::trace::Srctrace;
 use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
 
@@ -20,7 +20,9 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new("a1_masquerade_nft", &["A1"], masquerade_nft),
     Case::new("a1_snat_other_port", &["A1"], snat_other_port),
-    Case::new("a2_exempt", &["A2"], exempt),
+    Case::new("a2_exempt", &["A2"], exempt_legacy),
+    Case::new("a2_exempt_iptables_nft", &["A2"], exempt_iptables_nft),
+    Case::new("a2_exempt_nft", &["A2"], exempt_nft),
     Case::new("a3_no_rule", &["A3"], no_rule),
     Case::new("a4_node_answered_pod_not", &["A4"], node_answered_pod_not),
     Case::new(
@@ -31,7 +33,13 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// One TCP request from the pod to the peer, which the far side must see as `seen`, and the whole report on it.
-fn one_request(lab: &Lab, name: &str, seen: &str, claims: &str) -> Result<()> {
+fn one_request(
+    lab: &Lab,
+    name: &str,
+    seen: &str,
+    claims: &str,
+    findings: &[(usize, &str)],
+) -> Result<()> {
     let _peer = StreamServer::start(lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let report = watch(lab, &["--dest", PEER], 1, || {
         same(
@@ -40,78 +48,156 @@ fn one_request(lab: &Lab, name: &str, seen: &str, claims: &str) -> Result<()> {
             answered(seen)?,
         )
     })?;
-    hold(lab, &report, name, &[claims], &[])
+    hold(lab, &report, name, &[claims], findings)
 }
 
 const PRESERVED: &str = "
     tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
     source-preserved, on the wire 10.12.3.4, completed";
 
+/// [`PRESERVED`], with the line that says why.
+fn kept(why: &str) -> String {
+    PRESERVED.replace("source-preserved", &format!("{why}\nsource-preserved"))
+}
+
 fn masquerade_legacy() -> Result<()> {
-    let lab = cast::one_pod("a1", RouteBack::Missing).up()?;
-    masquerade(&lab, &["10.30.0.0/16"])?;
-    one_request(
-        &lab,
+    masqueraded_among_decoys(
         "a1_masquerade_legacy",
-        "10.100.0.5:43210",
-        MASQUERADED,
+        "iptables-legacy-restore",
+        "iptables-legacy nat/IP-MASQ",
     )
 }
 
 fn masquerade_iptables_nft() -> Result<()> {
-    let lab = cast::one_pod("a1n", RouteBack::Missing).up()?;
-    let agent = crate::lab::Agent {
-        chain: "IP-MASQ",
-        exempt: &["10.30.0.0/16"],
-    };
-    lab.restore("node", "iptables-nft-restore", &agent.restore_script())?;
-    one_request(
-        &lab,
+    masqueraded_among_decoys(
         "a1_masquerade_iptables_nft",
-        "10.100.0.5:43210",
-        MASQUERADED,
+        "iptables-nft-restore",
+        "iptables-nft nat/IP-MASQ",
     )
 }
 
+/// The agent's last rule but the decoys does it.
+fn masqueraded_among_decoys(name: &str, program: &str, chain: &str) -> Result<()> {
+    let lab = cast::one_pod("a1", RouteBack::Missing).up()?;
+    agent(&lab, program, &["10.30.0.0/16"])?;
+    let claims = masqueraded_by(&[
+        &format!("rule {chain} 3"),
+        &format!("rule-shadowed: {chain} 4"),
+    ]);
+    one_request(&lab, name, "10.100.0.5:43210", &claims, &[])
+}
+
+/// The node's agent, and decoys beside its rules.
+fn agent(lab: &Lab, program: &str, exempt: &[&str]) -> Result<()> {
+    let agent = Agent {
+        chain: "IP-MASQ",
+        exempt,
+    };
+    lab.restore("node", program, &agent.restore_script())?;
+    decoys(lab, program)
+}
+
+/// Decoys: other ranges in the same chain, what comes after it, a chain that nobody jumps to, and one that comes later.
 fn masquerade_nft() -> Result<()> {
     let lab = cast::one_pod("a1native", RouteBack::Missing).up()?;
     lab.nft(
         "node",
-        "table ip agent {
+        "table ip late { chain post { type nat hook postrouting priority 110; masquerade; }; }
+        table ip agent {
             set exempt { type ipv4_addr; flags interval; elements = { 10.30.0.0/16 }; }
-            chain post { type nat hook postrouting priority srcnat; jump masq; }
             chain masq {
                 ip daddr @exempt return
+                ip daddr 10.98.0.0/16 masquerade
                 oifname \"eth0\" masquerade comment \"everything else\"
+                masquerade
             }
+            chain unused { masquerade; }
+            chain post { type nat hook postrouting priority srcnat; jump masq; masquerade; }
         }",
     )?;
-    one_request(&lab, "a1_masquerade_nft", "10.100.0.5:43210", MASQUERADED)
+    let claims = masqueraded_by(&[
+        "rule nft agent/masq handle 7",
+        "unowned-rule: nft agent/masq handle 7",
+        "rule-shadowed: nft agent/masq handle 8",
+    ]);
+    one_request(&lab, "a1_masquerade_nft", "10.100.0.5:43210", &claims, &[])
 }
 
 fn snat_other_port() -> Result<()> {
     let lab = cast::one_pod("a1port", RouteBack::Missing).up()?;
-    let rule = "-t nat -A POSTROUTING -p tcp -s 10.12.0.0/16 -j SNAT --to-source 10.100.0.5:27391";
-    lab.iptables_legacy("node", rule)?;
+    for to in ["-p udp", "-p tcp", "-d 10.20.30.40 -p tcp"] {
+        let rule = "-s 10.12.0.0/16 -j SNAT --to-source 10.100.0.5:27391";
+        lab.iptables_legacy("node", &format!("-t nat -A POSTROUTING {to} {rule}"))?;
+    }
     one_request(
         &lab,
         "a1_snat_other_port",
         "10.100.0.5:27391",
         "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
          request src 10.12.3.4:43210 > 10.100.0.5:27391 at node, postrouting, netfilter, by conntrack, and back
+         rule iptables-legacy nat/POSTROUTING 2
+         unowned-rule: iptables-legacy nat/POSTROUTING 2
+         rule-shadowed: iptables-legacy nat/POSTROUTING 3
          source-rewritten, on the wire 10.100.0.5, completed",
+        &[],
     )
 }
 
-fn exempt() -> Result<()> {
+fn exempt_legacy() -> Result<()> {
+    exempt_among_decoys(
+        "a2_exempt",
+        "iptables-legacy-restore",
+        "iptables-legacy nat/IP-MASQ 3",
+    )
+}
+
+fn exempt_iptables_nft() -> Result<()> {
+    exempt_among_decoys(
+        "a2_exempt_iptables_nft",
+        "iptables-nft-restore",
+        "iptables-nft nat/IP-MASQ 3",
+    )
+}
+
+/// Of three exemptions the first does not match, and the last one is not reached.
+fn exempt_among_decoys(name: &str, program: &str, rule: &str) -> Result<()> {
     let lab = cast::one_pod("a2", RouteBack::Known).up()?;
-    masquerade(&lab, &["10.20.0.0/16"])?;
-    one_request(&lab, "a2_exempt", "10.12.3.4:43210", PRESERVED)
+    agent(
+        &lab,
+        program,
+        &["10.30.0.0/16", "10.20.0.0/16", "10.0.0.0/8"],
+    )?;
+    let claims = kept(&format!("exempt-by-rule: {rule}"));
+    one_request(&lab, name, "10.12.3.4:43210", &claims, &[])
+}
+
+/// One member of the agent's set holds the destination; another set and another rule do as well, and are not asked.
+fn exempt_nft() -> Result<()> {
+    let lab = cast::one_pod("a2native", RouteBack::Known).up()?;
+    lab.nft(
+        "node",
+        "table ip agent {
+            set other { type ipv4_addr; flags interval; elements = { 10.98.0.0/16, 10.99.0.0/16 }; }
+            set exempt { type ipv4_addr; flags interval; elements = { 10.20.0.0/16, 10.30.0.0/16 }; }
+            set later { type ipv4_addr; flags interval; elements = { 10.20.30.0/24 }; }
+            chain masq {
+                ip daddr @other return
+                ip daddr @exempt return
+                ip daddr @later return
+                ip daddr 10.20.30.40 return
+                oifname \"eth0\" masquerade
+            }
+            chain post { type nat hook postrouting priority srcnat; jump masq; }
+        }",
+    )?;
+    let claims = kept("exempt-by-set: nft agent/masq handle 7");
+    one_request(&lab, "a2_exempt_nft", "10.12.3.4:43210", &claims, &[])
 }
 
 fn no_rule() -> Result<()> {
     let lab = cast::one_pod("a3", RouteBack::Known).up()?;
-    one_request(&lab, "a3_no_rule", "10.12.3.4:43210", PRESERVED)
+    let found = [(0, "no-rule-matches")];
+    one_request(&lab, "a3_no_rule", "10.12.3.4:43210", PRESERVED, &found)
 }
 
 fn node_answered_pod_not() -> Result<()> {
@@ -134,7 +220,11 @@ fn node_answered_pod_not() -> Result<()> {
             "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
              source-preserved, on the wire 10.12.3.4, no-reply",
         ],
-        &[(1, "peer-route-suspected")],
+        &[
+            (0, "no-rule-matches"),
+            (1, "no-rule-matches"),
+            (1, "peer-route-suspected"),
+        ],
     )?;
     let process = &report.flow(NODE, PEER)?["origin"]["process"];
     same(
@@ -176,10 +266,11 @@ fn open_before_the_trace() -> Result<()> {
         &report,
         "a14_open_before_the_trace",
         &[
-            MASQUERADED,
+            &masqueraded_by(&[]),
             "tcp 10.12.3.4:43211 > 10.20.30.40:443 from pod pod
+             exempt-by-rule: iptables-legacy nat/IP-MASQ 1
              source-preserved, on the wire 10.12.3.4, completed",
         ],
-        &[(0, "mapping-predates-trace")],
+        &[(0, "mapping-predates-trace"), (0, "no-rule-explains")],
     )
 }

@@ -4,7 +4,7 @@
 use anyhow::Result;
 
 use super::Case;
-use super::steps::{MASQUERADED, hold, masquerade, same, watch_with};
+use super::steps::{hold, masquerade, masqueraded_by, same, watch_with};
 use crate::lab::Container;
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::trace::Srctrace;
@@ -54,5 +54,11 @@ fn image_alone() -> Result<()> {
     for line in &mut report.lines {
         *line = line.replace(&by_process, &lab.netns("pod"));
     }
-    hold(&lab, &report, "e8_image_alone", &[MASQUERADED], &[])
+    hold(
+        &lab,
+        &report,
+        "e8_image_alone",
+        &[&masqueraded_by(&[])],
+        &[(0, "rules-unread")],
+    )
 }

@@ -46,15 +46,19 @@ const NAMED_FOR_IPV6: &[Kernel] = &[Kernel::Native, Kernel::V5_10];
 
 const DROPPED: &str = "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod";
 
-/// One request that must end so, and the whole report on it.
-fn one_request(lab: &Lab, name: &str, ends: Outcome, reason: &str, code: &str) -> Result<()> {
+/// One request that must end so, and the whole report on it. The finding's code may have its rule behind it.
+fn one_request(lab: &Lab, name: &str, ends: Outcome, reason: &str, why: &str) -> Result<()> {
     let report = watch(lab, &["--dest", PEER], 1, || {
         let call = StreamCall::new("pod", "10.20.30.40:443", 43_210).patience(A_MOMENT);
         same("the request", call.run(lab)?, ends)
     })?;
+    let (code, by) = match why.split_once(':') {
+        Some((code, _)) => (code, format!("\n{why}")),
+        None => (why, String::new()),
+    };
     let claims = format!(
         "{DROPPED}
-         dropped: {reason}
+         dropped: {reason}{by}
          source-unknown, on the wire null, dropped"
     );
     hold(lab, &report, name, &[&claims], &[(0, code)])
@@ -68,7 +72,7 @@ fn policy_drop() -> Result<()> {
         "b6_policy_drop",
         Outcome::Silence,
         "NETFILTER_DROP",
-        "policy-drop",
+        "policy-drop: iptables-legacy filter/FORWARD 1",
     )
 }
 
@@ -229,7 +233,9 @@ fn policy_after_masquerade() -> Result<()> {
     let claims = format!(
         "{DROPPED}
          request src 10.12.3.4:43210 > 10.12.3.9:43210 at pod, postrouting, netfilter, by conntrack
+         rule nft t/c handle 2
          dropped: NETFILTER_DROP
+         unowned-rule: nft t/c handle 2
          source-rewritten, on the wire 10.12.3.9, dropped"
     );
     hold(

@@ -49,6 +49,7 @@ fn another_address_behind_nat() -> Result<()> {
     drop(peer);
     hold(&lab, &report, "udp_answered_by_another_address_behind_nat", &["udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
                   request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
+                  rule iptables-legacy nat/IP-MASQ 1
                   source-rewritten, on the wire 10.100.0.5, reply-lost"], &[(0, "reply-bypassed-conntrack")])
 }
 
@@ -105,6 +106,7 @@ fn past_conntrack() -> Result<()> {
     })?;
     hold(&lab, &report, "service_reply_past_conntrack", &["tcp 10.12.3.4:43210 > 10.96.0.10:80 from pod pod
                   request dst 10.96.0.10:80 > 10.12.3.5:8080 at node, prerouting, netfilter, by conntrack
+                  rule iptables-legacy nat/PREROUTING 1
                   dropped: NO_SOCKET
                   source-preserved, on the wire 10.12.3.4, reply-lost"], &[(0, "reply-bypassed-conntrack")])
 }

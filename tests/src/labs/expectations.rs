@@ -8,6 +8,7 @@ use super::options::lab_with_servers;
 use super::steps::same;
 use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, RouteBack};
+use crate::trace::digest::findings;
 use crate::trace::{Report, Srctrace};
 use crate::traffic::StreamCall;
 
@@ -157,7 +158,11 @@ fn violations() -> Result<()> {
         report.flows()
     };
     let marked = |flows: &[Value]| -> Vec<(String, u64)> {
-        let violates = |f: &&Value| f["findings"][0]["code"] == "expectation-violated";
+        let violates = |f: &&Value| {
+            findings(f)
+                .iter()
+                .any(|code| code == "expectation-violated")
+        };
         let name = |f: &Value| f["flow"]["dst"].as_str().unwrap_or_default().to_owned();
         let told = flows.iter().filter(violates);
         told.map(|f| (name(f), f["count"].as_u64().unwrap_or(0)))

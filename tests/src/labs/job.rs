@@ -286,6 +286,7 @@ fn equal_addresses_twice() -> Result<()> {
         flows: &[
             "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod our-pod
              request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/IP-MASQ 1
              source-rewritten, on the wire 10.100.0.5, completed",
             "tcp 10.12.3.4:43210 > 10.20.30.40:443 from external their-pod
              source-preserved, on the wire 10.12.3.4, completed",

@@ -49,6 +49,7 @@ cd /";
 const REWRITTEN: &str = "
     tcp 10.12.9.4:43210 > 10.20.30.40:443 from pod cni-5f1c2b7a-90d4-4e1b-8c55-1d2e3f405162
     request src 10.12.9.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+    rule iptables-legacy nat/IP-MASQ 1
     source-rewritten, on the wire 10.100.0.5, completed";
 
 /// A node that masquerades, a server behind it, and a pod with a CNI name, whose clients have one port to begin from.

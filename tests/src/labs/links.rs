@@ -82,6 +82,7 @@ fn pod_deleted() -> Result<()> {
     })?;
     let second = "tcp 10.12.4.4:43220 > 10.20.30.40:443 from pod pod2
         request src 10.12.4.4:43220 > 10.100.0.5:43220 at node, postrouting, netfilter, by conntrack, and back
+        rule iptables-legacy nat/IP-MASQ 1
         source-rewritten, on the wire 10.100.0.5, completed";
     hold(
         &lab,
@@ -121,6 +122,7 @@ fn pod_born() -> Result<()> {
     )?;
     let claims = "tcp 10.12.7.4:43210 > 10.20.30.40:443 from pod late
         request src 10.12.7.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+        rule iptables-legacy nat/IP-MASQ 1
         source-rewritten, on the wire 10.100.0.5, completed";
     hold(&lab, &report, "pod_born_during_the_trace", &[claims], &[])
 }
@@ -206,6 +208,7 @@ fn bridge(call: &str, name: &str) -> Result<()> {
             "10.12.3.1:43211",
             "tcp 10.12.3.4:43211 > 10.12.3.5:443 from pod pod
              request src 10.12.3.4:43211 > 10.12.3.1:43211 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/IP-MASQ 1
              source-rewritten, on the wire 10.12.3.1, completed",
         ),
         _ => (

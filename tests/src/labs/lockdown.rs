@@ -34,6 +34,7 @@ pub(super) const CASES: &[Case] = &[
 const MASQUERADED: &str = "
     tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
     request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+    rule iptables-legacy nat/IP-MASQ 1
     source-rewritten, on the wire 10.100.0.5, completed ?";
 
 /// On the kernel's command line.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::steps::{MASQUERADED, answered, hold, masquerade, same, watch, watch_with};
+use super::steps::{answered, hold, masquerade, masqueraded_by, same, watch, watch_with};
 use super::{Case, Kernel, NATIVE};
 use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, RouteBack};
@@ -166,7 +166,7 @@ fn tap(tap: &str) -> Result<()> {
         &lab,
         &report,
         &format!("tap_{tap}_only"),
-        &[MASQUERADED],
+        &[&masqueraded_by(&["rule iptables-legacy nat/IP-MASQ 2"])],
         &[],
     )
 }

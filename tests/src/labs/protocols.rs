@@ -44,6 +44,8 @@ fn ipv6_masquerade() -> Result<()> {
     })?;
     hold(&lab, &report, "ipv6_masquerade", &["tcp [fd12:3::4]:43210 > [fd50::20]:443 from pod pod
                   request src [fd12:3::4]:43210 > [fd10:100::5]:43210 at node, postrouting, netfilter, by conntrack, and back
+                  rule iptables-legacy nat/POSTROUTING 1
+                  unowned-rule: iptables-legacy nat/POSTROUTING 1
                   source-rewritten, on the wire fd10:100::5, completed"], &[])
 }
 
@@ -82,6 +84,7 @@ fn udp_request(name: &str, payload: Vec<u8>) -> Result<Report> {
     })?;
     hold(&lab, &report, name, &["udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
                   request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+                  rule iptables-legacy nat/IP-MASQ 1
                   source-rewritten, on the wire 10.100.0.5, completed"], &[])?;
     Ok(report)
 }
@@ -118,6 +121,7 @@ fn icmp_masquerade() -> Result<()> {
              source-preserved, on the wire 10.100.0.5, completed",
             "icmp 10.12.3.4:4321 > 10.20.30.40:0 from pod pod
              request src 10.12.3.4:4321 > 10.100.0.5:4321 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/IP-MASQ 1
              source-rewritten, on the wire 10.100.0.5, completed",
         ], &[])
 }
@@ -269,5 +273,6 @@ fn sctp_masquerade() -> Result<()> {
     )?;
     hold(&lab, &report, "sctp_masquerade", &["sctp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
                   request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+                  rule iptables-legacy nat/IP-MASQ 1
                   source-rewritten, on the wire 10.100.0.5, completed"], &[])
 }

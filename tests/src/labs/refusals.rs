@@ -3,7 +3,9 @@
 use anyhow::{Context as _, Result};
 
 use super::Case;
-use super::steps::{MASQUERADED, answered, hold, masquerade, same, same_text, watch_with};
+use super::steps::{
+    MASQUERADED, answered, hold, masquerade, masqueraded_by, same, same_text, watch_with,
+};
 use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::trace::{Srctrace, state};
@@ -67,6 +69,9 @@ fn optional_capabilities() -> Result<()> {
     degraded(
         "e2_optional_capabilities",
         &without("-bpf,-perfmon,-sys_ptrace,-net_raw,-net_broadcast,-sys_nice"),
+        // iptables-save needs CAP_NET_RAW.
+        &masqueraded_by(&[]),
+        &[(0, "rules-unread")],
     )
 }
 
@@ -76,10 +81,10 @@ fn hidden_processes() -> Result<()> {
         "mount -t proc -o hidepid=2 proc /proc\n{}",
         without("-sys_ptrace")
     );
-    degraded("e2_hidden_processes", &script)
+    degraded("e2_hidden_processes", &script, MASQUERADED, &[])
 }
 
-fn degraded(name: &str, script: &str) -> Result<()> {
+fn degraded(name: &str, script: &str, claims: &str, findings: &[(usize, &str)]) -> Result<()> {
     let lab = cast::one_pod("degraded", RouteBack::Known).up()?;
     masquerade(&lab, &[])?;
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
@@ -98,7 +103,7 @@ fn degraded(name: &str, script: &str) -> Result<()> {
         .flatten()
         .filter(|one| one["what"] == "CAP_SYS_PTRACE");
     same("rows about it", told.count(), 1).context(summary.to_string())?;
-    hold(&lab, &report, name, &[MASQUERADED], &[])
+    hold(&lab, &report, name, &[claims], findings)
 }
 
 /// The kernel's own description of its types is not there, or is nothing.

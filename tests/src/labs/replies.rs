@@ -127,6 +127,8 @@ fn other_device(rp_filter: &str, name: &str) -> Result<()> {
         let claims = format!(
             "{REQUEST}
              request src 10.12.3.4:43210 > 10.101.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/POSTROUTING 1
+             unowned-rule: iptables-legacy nat/POSTROUTING 1
              source-rewritten, on the wire 10.101.0.5, completed"
         );
         return hold(&lab, &report, name, &[&claims], &[]);
@@ -134,7 +136,9 @@ fn other_device(rp_filter: &str, name: &str) -> Result<()> {
     let claims = format!(
         "{REQUEST}
          request src 10.12.3.4:43210 > 10.101.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+         rule iptables-legacy nat/POSTROUTING 1
          dropped: IP_RPFILTER
+         unowned-rule: iptables-legacy nat/POSTROUTING 1
          source-rewritten, on the wire 10.101.0.5, reply-lost"
     );
     unheard(&lab, name, &claims, &[(0, "rp-filter")])
@@ -161,6 +165,7 @@ fn reset_left_untranslated() -> Result<()> {
     let claims = format!(
         "{REQUEST}
          request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+         rule iptables-legacy nat/IP-MASQ 1
          source-rewritten, on the wire 10.100.0.5, completed"
     );
     hold(
@@ -232,6 +237,7 @@ fn hairpin() -> Result<()> {
     })?;
     let claims = "tcp 10.12.3.4:43210 > 10.96.0.10:80 from pod pod
         request dst 10.96.0.10:80 > 10.12.3.4:8080 at node, prerouting, netfilter, by conntrack
+        rule iptables-legacy nat/PREROUTING 1
         dropped: IP_LOCAL_SOURCE
         source-preserved, on the wire 10.12.3.4, dropped";
     hold(

@@ -24,8 +24,10 @@ pub(super) const CASES: &[Case] = &[
     Case::new("b1_retransmitted_request", &["B1"], retransmitted_request),
 ];
 
+/// The node's agent exempts the destination.
 const SILENCE: &str = "
     tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
+    exempt-by-rule: iptables-legacy nat/IP-MASQ 1
     source-preserved, on the wire 10.12.3.4, no-reply";
 
 fn no_route_back() -> Result<()> {
@@ -85,6 +87,7 @@ fn silent_peer() -> Result<()> {
     })?;
     hold(&lab, &report, "b3_silent_peer", &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
                   request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+                  rule iptables-legacy nat/IP-MASQ 1
                   source-rewritten, on the wire 10.100.0.5, handshake-only"], &[])
 }
 
@@ -105,6 +108,7 @@ fn closed_after_first_data() -> Result<()> {
     })?;
     hold(&lab, &report, "b3_closed_after_first_data", &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
                   request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+                  rule iptables-legacy nat/IP-MASQ 1
                   source-rewritten, on the wire 10.100.0.5, handshake-only"], &[(0, "peer-closed-early")])
 }
 
@@ -149,6 +153,7 @@ fn refused_by_icmp() -> Result<()> {
     })?;
     hold(&lab, &report, "b5_refused_by_icmp", &["udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
                   request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack
+                  rule iptables-legacy nat/IP-MASQ 1
                   source-rewritten, on the wire 10.100.0.5, refused"], &[])?;
     let by = report.only_flow()?["delivery"]["refused_by"].clone();
     same("who refused", by["addr"].as_str(), Some("10.20.30.40"))
@@ -174,9 +179,11 @@ fn refused_by_the_node() -> Result<()> {
         &[
             "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
              dropped: NETFILTER_DROP
+             policy-drop: iptables-legacy filter/FORWARD 2
              source-unknown, on the wire null, refused",
             "udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
              dropped: NETFILTER_DROP
+             policy-drop: iptables-legacy filter/FORWARD 1
              source-unknown, on the wire null, refused",
         ],
         &[],

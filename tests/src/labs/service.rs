@@ -1,6 +1,4 @@
 //! Destinations that are translated: Services, published ports, and clients from outside.
-//!
-//! Without a look at the rules a Service's rewrites are the node's; `where` becomes `service` with the rule that did it.
 
 use anyhow::Result;
 
@@ -38,6 +36,7 @@ fn inbound_client() -> Result<()> {
     })?;
     hold(&lab, &report, "inbound_client_to_pod", &["tcp 10.100.0.1:43210 > 10.100.0.5:8080 from external null
                   request dst 10.100.0.5:8080 > 10.12.3.4:80 at node, prerouting, netfilter, by conntrack, and back
+                  rule iptables-legacy nat/PREROUTING 1
                   source-preserved, on the wire 10.100.0.1, completed"], &[])
 }
 
@@ -85,8 +84,10 @@ fn service(dest: &str, name: &str) -> Result<()> {
         )
     })?;
     hold(&lab, &report, name, &["tcp 10.12.3.4:43210 > 10.96.0.10:80 from pod pod
-                  request dst 10.96.0.10:80 > 10.12.4.4:8080 at node, prerouting, netfilter, by conntrack, and back
-                  request src 10.12.3.4:43210 > 10.12.4.1:43210 at node, postrouting, netfilter, by conntrack, and back
+                  request dst 10.96.0.10:80 > 10.12.4.4:8080 at service, prerouting, netfilter, by conntrack, and back
+                  rule iptables-legacy nat/KUBE-SEP-SHOPWEB1 2
+                  request src 10.12.3.4:43210 > 10.12.4.1:43210 at service, postrouting, netfilter, by conntrack, and back
+                  rule iptables-legacy nat/KUBE-POSTROUTING 3, marked by iptables-legacy nat/KUBE-MARK-MASQ 1
                   source-rewritten, on the wire 10.12.4.1, completed"], &[])
 }
 
@@ -102,6 +103,7 @@ fn service_kept_source() -> Result<()> {
         )
     })?;
     hold(&lab, &report, "service_kept_source", &["tcp 10.12.3.4:43210 > 10.96.0.10:80 from pod pod
-                  request dst 10.96.0.10:80 > 10.12.4.4:8080 at node, prerouting, netfilter, by conntrack, and back
+                  request dst 10.96.0.10:80 > 10.12.4.4:8080 at service, prerouting, netfilter, by conntrack, and back
+                  rule iptables-legacy nat/KUBE-SEP-SHOPWEB1 2
                   source-preserved, on the wire 10.12.3.4, completed"], &[])
 }

@@ -82,6 +82,7 @@ fn udp_cut_by_the_kernel() -> Result<()> {
 fn udp_claims(lab: &Lab, report: &crate::trace::Report, name: &str) -> Result<()> {
     let claims = "udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
         request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+        rule iptables-legacy nat/IP-MASQ 1
         source-rewritten, on the wire 10.100.0.5, completed";
     hold(lab, report, name, &[claims], &[])
 }

@@ -21,7 +21,17 @@ pub(super) const A_MOMENT: Duration = Duration::from_millis(1500);
 pub(super) const MASQUERADED: &str = "
     tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
     request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+    rule iptables-legacy nat/IP-MASQ 1
     source-rewritten, on the wire 10.100.0.5, completed";
+
+/// [`MASQUERADED`] by another rule: the lines that say by which, none where that cannot be told.
+pub(super) fn masqueraded_by(rules: &[&str]) -> String {
+    let is_rule = |line: &&str| line.trim_start().starts_with("rule ");
+    let mut lines: Vec<&str> = MASQUERADED.lines().filter(|line| !is_rule(line)).collect();
+    let before_verdict = lines.len() - 1;
+    lines.splice(before_verdict..before_verdict, rules.iter().copied());
+    lines.join("\n")
+}
 
 /// The outcome in which the far side saw this address and port.
 pub(super) fn answered(addr: &str) -> Result<Outcome> {
@@ -48,6 +58,16 @@ pub(super) fn masquerade(lab: &Lab, exempt: &[&str]) -> Result<()> {
         exempt,
     };
     lab.restore("node", "iptables-legacy-restore", &agent.restore_script())
+}
+
+/// Adds to an agent's rules, before and after them and where nobody jumps to, decoys that masquerade as well.
+pub(super) fn decoys(lab: &Lab, program: &str) -> Result<()> {
+    const DECOYS: &str = "*nat\n:IP-MASQ-OLD - [0:0]\n\
+        -I POSTROUTING 1 -d 10.99.0.0/16 -j MASQUERADE\n\
+        -I IP-MASQ 1 -d 10.98.0.0/16 -j MASQUERADE\n\
+        -A IP-MASQ -j SNAT --to-source 10.100.0.5\n\
+        -A IP-MASQ-OLD -j MASQUERADE\nCOMMIT\n";
+    lab.restore("node", program, DECOYS)
 }
 
 /// One pod whose node masquerades everything.

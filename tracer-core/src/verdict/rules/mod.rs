@@ -25,7 +25,9 @@ pub(super) fn findings(
 ) -> Vec<Finding> {
     let mut found = Vec::new();
     for ruling in rulings {
-        found.extend(unread(ruling, context));
+        if matters(ruling, rewrites, context) {
+            found.extend(unread(ruling, context));
+        }
         found.extend(unexplained(journey, ruling, rewrites, context));
     }
     if verdict.source == SourceCode::SourcePreserved {
@@ -55,6 +57,14 @@ pub(super) fn exempting(findings: &[Finding]) -> Option<String> {
     let exempts = |f: &&Finding| matches!(f.code, Code::ExemptByRule | Code::ExemptBySet);
     let rule = findings.iter().find(exempts)?.rule.as_ref()?;
     Some(format!("; {} exempts it", name(rule)))
+}
+
+/// Whether the namespace's rules are asked for anything: it is the node, or the packet was changed or lost there.
+fn matters(ruling: &Ruling<'_, '_>, rewrites: &[Rewrite], context: &Context<'_>) -> bool {
+    let netns = ruling.passage.netns;
+    context.inventory.role(netns) == Role::Node
+        || ruling.passage.exit.is_none()
+        || rewrites.iter().any(|r| r.netns == Some(netns.0))
 }
 
 /// Rules that could not be read make every answer about them uncertain.
@@ -104,8 +114,8 @@ fn unexplained(
     }
     let would = ruling.outcome.source();
     let would = match would.candidates.as_slice() {
-        [Some(decision)] => format!("{} would translate it", name_at(decision.by)),
-        [None] => "no rule would translate it".to_owned(),
+        [Some(decision)] => format!("{} would rewrite its source", name_at(decision.by)),
+        [None] => "no rule would rewrite its source".to_owned(),
         _ => "they would do something else".to_owned(),
     };
     let why = if journey.predates {
