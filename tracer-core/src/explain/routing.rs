@@ -73,7 +73,12 @@ pub(super) fn reverse_path(scene: &Scene<'_>) -> Explanation {
         Some(RouteAnswer::Out { ifindex, .. }) => Some(scene.device_word(Some(ifindex))),
         _ => None,
     };
+    let by_source = scene.way_back() != scene.plain_way_back();
     let why = match (&expected, scene.way_back()) {
+        (Some(other), _) if by_source => format!(
+            "answers from {}, where it was going, leave for {src} by {other}, not by {device} (`ip rule`)",
+            scene.tuple().dst
+        ),
         (Some(other), _) => format!("the route to {src} is by {other}, not by {device}"),
         (None, Some(RouteAnswer::Refused(_))) => format!("there is no route to {src}"),
         (None, Some(RouteAnswer::Local)) => format!("{src} is an address of {}", scene.space()),

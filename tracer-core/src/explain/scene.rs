@@ -2,7 +2,7 @@
 
 use super::cause::Cause;
 use crate::event::{Dir, NetnsId};
-use crate::inventory::{Facts, Inventory, Namespace, Role, RouteAnswer};
+use crate::inventory::{Facts, Inventory, Namespace, Role, RouteAnswer, answers_way};
 use crate::journey::{Journey, Loss};
 use crate::packet::Tuple;
 use std::net::IpAddr;
@@ -114,9 +114,20 @@ impl<'a> Scene<'a> {
         self.facts?.route(self.tuple().dst, None)
     }
 
-    /// The way that an answer to this packet would take.
-    pub(super) fn way_back(&self) -> Option<RouteAnswer> {
+    /// The way that any packet to its source would take.
+    pub(super) fn plain_way_back(&self) -> Option<RouteAnswer> {
         self.facts?.route(self.tuple().src, None)
+    }
+
+    /// The way that an answer to this packet would take, from where it was going: rules may send by source.
+    pub(super) fn way_back(&self) -> Option<RouteAnswer> {
+        let (facts, t) = (self.facts?, self.tuple());
+        let answer = answers_way(&facts.routes, t.dst, t.src)
+            .and_then(|question| facts.route(question.dst, question.came));
+        match answer {
+            Some(out @ RouteAnswer::Out { .. }) => Some(out),
+            _ => self.plain_way_back(),
+        }
     }
 
     pub(super) fn setting(&self, name: &str) -> Option<i64> {

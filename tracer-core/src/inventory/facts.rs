@@ -116,6 +116,25 @@ impl Facts {
     }
 }
 
+/// The question which way an answer from `dst`, which lies beyond a namespace with these `routes`, to
+/// `src` would take: as a packet that comes in by the device that leads to `dst`.
+#[must_use]
+pub fn answers_way(
+    routes: &BTreeMap<RouteQuestion, RouteAnswer>,
+    dst: IpAddr,
+    src: IpAddr,
+) -> Option<RouteQuestion> {
+    let came = |answer: &RouteAnswer| match answer {
+        RouteAnswer::Out { ifindex, .. } => Some((dst, *ifindex)),
+        _ => None,
+    };
+    let came = came(routes.get(&RouteQuestion { dst, came: None })?)?;
+    Some(RouteQuestion {
+        dst: src,
+        came: Some(came),
+    })
+}
+
 /// What is asked of a namespace because a packet died in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Inquiry {

@@ -5,7 +5,9 @@ mod facts;
 mod node;
 mod roles;
 
-pub use facts::{Attached, ConntrackCounts, Facts, Inquiry, Refusal, RouteAnswer, RouteQuestion};
+pub use facts::{
+    Attached, ConntrackCounts, Facts, Inquiry, Refusal, RouteAnswer, RouteQuestion, answers_way,
+};
 pub use node::NotTheNode;
 pub use roles::Role;
 

@@ -42,13 +42,15 @@ impl Inventory {
         Role::Pod
     }
 
-    /// The node sends to others by way of this namespace.
+    /// The node sends by way of this namespace whatever it knows no other way for. (Single networks lie
+    /// behind pods too: a VPN pod's clients.)
     fn is_gateway_of_node(&self, netns: NetnsId) -> bool {
         self.node
             .and_then(|node| self.namespaces.get(&node))
             .is_some_and(|node| {
                 node.routes
                     .iter()
+                    .filter(|r| r.to.prefix_len() == 0)
                     .filter_map(|r| r.via)
                     .any(|via| self.owns(netns, via))
             })

@@ -144,7 +144,7 @@ fn kept(
         .is_some_and(|t| inventory.owns(last.place.netns, t.dst));
     let answered = journey.exchange.reply_ns.is_some() && delivery.refused_by.is_none();
     let by = name(last, inventory);
-    if here || answered {
+    if here && delivery.code != DeliveryCode::Dropped || answered {
         let text = format!("source {source} was kept; it came in by {by} and was delivered here");
         return (SourceCode::SourcePreserved, text);
     }

@@ -52,7 +52,7 @@ pub(super) fn line(
 }
 
 /// `fact node ipv4.ip_forward 0`, `fact node to 10.1.2.3 blackhole`, `fact node to 10.1.2.3 by 2`,
-/// `fact node conntrack 8 of 8`, `fact node program 7 in tcx 12 policy`.
+/// `fact node came 10.12.3.4 7 to 10.1.2.3 by 2`, `fact node conntrack 8 of 8`, `fact node program 7 in tcx 12 policy`.
 pub(super) fn fact(names: &Names, inventory: &mut Inventory, words: &[&str]) -> Result<(), String> {
     let facts = inventory
         .facts
@@ -65,6 +65,14 @@ pub(super) fn fact(names: &Names, inventory: &mut Inventory, words: &[&str]) -> 
                 came: None,
             };
             facts.routes.insert(question, answer(words)?);
+        }
+        "came" => {
+            let answered = words.get(3..).unwrap_or_default();
+            let question = RouteQuestion {
+                dst: number(arg(answered, 3)?)?,
+                came: Some((number(arg(answered, 0)?)?, number(arg(answered, 1)?)?)),
+            };
+            facts.routes.insert(question, answer(answered)?);
         }
         "conntrack" => {
             facts.conntrack = Some(ConntrackCounts {

@@ -14,7 +14,9 @@ use std::fs;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use tracer_core::event::Dir;
-use tracer_core::inventory::{Attached, ConntrackCounts, Facts, Inquiry, RouteQuestion};
+use tracer_core::inventory::{
+    Attached, ConntrackCounts, Facts, Inquiry, RouteQuestion, answers_way,
+};
 
 /// Most neighbours that are remembered of one namespace.
 const NEIGHBOURS: usize = 1024;
@@ -90,9 +92,17 @@ fn routes(
         [(one.dst, None), (one.src, None), (one.dst, came)]
             .map(|(dst, came)| RouteQuestion { dst, came })
     });
-    questions
+    let mut found: BTreeMap<_, _> = questions
         .filter_map(|question| Some((question, route::answer(socket, question)?)))
-        .collect()
+        .collect();
+    for one in inquiries {
+        if let Some(question) = answers_way(&found, one.dst, one.src)
+            && let Some(answer) = route::answer(socket, question)
+        {
+            found.insert(question, answer);
+        }
+    }
+    found
 }
 
 fn neighbours(socket: &mut Netlink) -> BTreeMap<(u32, IpAddr), String> {

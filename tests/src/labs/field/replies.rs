@@ -1,6 +1,6 @@
 //! Cases in which a packet or its reply vanishes, or leaves as nobody meant it to.
 
-use super::story::{FROM_OUTSIDE, FROM_POD, Rules, Story, Truth, two_nics, two_pods};
+use super::story::{FROM_OUTSIDE, FROM_POD, Rules, Story, Truth, two_nics};
 
 /// Strict reverse path filtering everywhere on the node.
 const STRICT: Rules = Rules::Sysctl("node", "ipv4/conf/all/rp_filter", "1");
@@ -25,8 +25,11 @@ pub(super) const STORIES: &[Story] = &[
         name: "field_c42_reply_by_another_interface",
         ground: |net| {
             two_nics(net);
-            net.ip("peer", "rule add to 192.168.60.10 lookup 60")
-                .ip("peer", "route add 192.168.60.10 dev e1 table 60");
+            // The node would not even answer the question for its second address, were it asked.
+            net.ip("node", "link set eth1 address 02:00:00:00:00:05").ip(
+                "peer",
+                "neigh add 192.168.60.10 lladdr 02:00:00:00:00:05 dev e1 nud permanent",
+            );
         },
         rules: &[
             Rules::Nat("-A POSTROUTING -o eth0 -j SNAT --to-source 192.168.60.10"),
@@ -34,11 +37,13 @@ pub(super) const STORIES: &[Story] = &[
         ],
         claims: &[
             "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
-             request src 10.77.1.10:43210 > 192.168.60.10:43210 at node, postrouting, netfilter, by conntrack
+             request src 10.77.1.10:43210 > 192.168.60.10:43210 at node, postrouting, netfilter, by conntrack, and back
              rule iptables-legacy nat/POSTROUTING 1
+             dropped: IP_RPFILTER
              unowned-rule: iptables-legacy nat/POSTROUTING 1
-             source-rewritten, on the wire 192.168.60.10, no-reply",
+             source-rewritten, on the wire 192.168.60.10, reply-lost",
         ],
+        findings: &[(0, "rp-filter")],
         ..FROM_POD
     },
     Story {
@@ -47,8 +52,10 @@ pub(super) const STORIES: &[Story] = &[
         rules: SOURCE_ROUTED,
         claims: &[
             "tcp 192.168.50.20:43210 > 192.168.50.10:30080 from external null
-             source-preserved, on the wire 192.168.50.20, no-reply",
+             dropped: IP_RPFILTER
+             source-unknown, on the wire null, dropped",
         ],
+        findings: &[(0, "rp-filter")],
         ..FROM_OUTSIDE
     },
     Story {
@@ -56,8 +63,10 @@ pub(super) const STORIES: &[Story] = &[
         rules: &[Rules::Sysctl("node", "ipv4/ip_forward", "0")],
         claims: &[
             "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
-             source-unknown, on the wire null, no-reply",
+             dropped: IP_INADDRERRORS
+             source-unknown, on the wire null, dropped",
         ],
+        findings: &[(0, "forwarding-disabled")],
         ..FROM_POD
     },
     Story {
@@ -65,8 +74,10 @@ pub(super) const STORIES: &[Story] = &[
         rules: &[Rules::Sysctl("node", "ipv4/conf/veth-pod/forwarding", "0")],
         claims: &[
             "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
-             source-unknown, on the wire null, no-reply",
+             dropped: IP_INADDRERRORS
+             source-unknown, on the wire null, dropped",
         ],
+        findings: &[(0, "forwarding-disabled")],
         ..FROM_POD
     },
     Story {
@@ -74,8 +85,10 @@ pub(super) const STORIES: &[Story] = &[
         rules: &[Rules::Legacy("*filter\n:FORWARD DROP [0:0]\nCOMMIT\n")],
         claims: &[
             "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
-             source-unknown, on the wire null, no-reply",
+             dropped: NETFILTER_DROP
+             source-unknown, on the wire null, dropped",
         ],
+        findings: &[(0, "policy-drop")],
         ..FROM_POD
     },
     Story {
@@ -85,8 +98,10 @@ pub(super) const STORIES: &[Story] = &[
         )],
         claims: &[
             "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
+             dropped: NETFILTER_DROP
              source-preserved, on the wire 10.77.1.10, reply-lost",
         ],
+        findings: &[(0, "policy-drop")],
         ..FROM_POD
     },
     Story {
@@ -101,44 +116,9 @@ pub(super) const STORIES: &[Story] = &[
             "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
              request src 10.77.1.10:43210 > 192.168.50.77:43210 at node, postrouting, stateless, by between
              rule nft raw-rewrite/post handle 2
+             dropped: NO_SOCKET
              unowned-rule: nft raw-rewrite/post handle 2
-             source-rewritten, on the wire 192.168.50.77, handshake-only",
-        ],
-        ..FROM_POD
-    },
-    Story {
-        name: "field_c54_bridge_bypasses_nat",
-        ground: |net| {
-            two_pods(net);
-            net.ip("node", "link add br0 type bridge")
-                .ip("node", "link set veth-pod master br0")
-                .ip("node", "link set veth-pod2 master br0")
-                .ip("node", "addr add 10.77.0.1/16 dev br0")
-                .ip("node", "link set br0 up")
-                .ip("node", "addr del 10.77.1.1/24 dev veth-pod")
-                .ip("node", "addr del 10.77.2.1/24 dev veth-pod2")
-                .ip("pod", "addr del 10.77.1.10/24 dev p0")
-                .ip("pod", "addr add 10.77.1.10/16 dev p0")
-                .ip("pod", "route add default via 10.77.0.1")
-                .ip("pod2", "addr del 10.77.2.11/24 dev p0")
-                .ip("pod2", "addr add 10.77.2.11/16 dev p0")
-                .ip("pod2", "route add default via 10.77.0.1");
-        },
-        rules: &[
-            Rules::Sysctl("node", "bridge/bridge-nf-call-iptables", "0"),
-            Rules::Nat(
-                "-A PREROUTING -d 10.96.0.50/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.77.2.11:8080",
-            ),
-        ],
-        needs: &["br_netfilter"],
-        server: ("pod2", "10.77.2.11:8080"),
-        client: ("pod", "10.96.0.50:80"),
-        args: &["10.96.0.50:80"],
-        claims: &[
-            "tcp 10.77.1.10:43210 > 10.96.0.50:80 from pod pod
-             request dst 10.96.0.50:80 > 10.77.2.11:8080 at node, prerouting, netfilter, by conntrack
-             rule iptables-legacy nat/PREROUTING 1
-             source-preserved, on the wire 10.77.1.10, reply-lost",
+             source-rewritten, on the wire 192.168.50.77, reply-lost",
         ],
         ..FROM_POD
     },
@@ -148,8 +128,10 @@ pub(super) const STORIES: &[Story] = &[
         client: ("client", "192.168.50.20:8080"),
         claims: &[
             "tcp 10.13.0.2:43210 > 192.168.50.20:8080 from external client
-             source-unknown, on the wire null, no-reply",
+             dropped: IP_INADDRERRORS
+             source-unknown, on the wire null, dropped",
         ],
+        findings: &[(0, "forwarding-disabled")],
         ..FROM_POD
     },
     Story {

@@ -170,8 +170,10 @@ pub(super) const STORIES: &[Story] = &[
             "tcp 10.77.1.10:43210 > 10.96.0.50:80 from pod pod
              request dst 10.96.0.50:80 > 10.77.1.10:8080 at service, prerouting, netfilter, by conntrack
              rule iptables-legacy nat/KUBE-SEP-A 1
-             source-preserved, on the wire 10.77.1.10, no-reply",
+             dropped: IP_LOCAL_SOURCE
+             source-preserved, on the wire 10.77.1.10, dropped",
         ],
+        findings: &[(0, "hairpin-unmasked")],
         ..FROM_POD
     },
     Story {

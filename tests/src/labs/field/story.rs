@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use super::super::steps::{A_MOMENT, hold, same, watch};
 use super::super::{EVERYWHERE, Kernel};
 use crate::lab::{Lab, Topology};
-use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
+use crate::traffic::{Behaviour, Outcome, Stream, StreamCall, StreamServer};
 
 /// The port from which every request is sent.
 pub(super) const SPORT: u16 = 43_210;
@@ -43,8 +43,6 @@ pub(in super::super) enum Truth {
     Seen(&'static str),
     /// No answer.
     Silence,
-    /// A reset or an ICMP error.
-    Refused,
 }
 
 /// A field case.
@@ -66,6 +64,10 @@ pub(in super::super) struct Story {
     pub args: &'static [&'static str],
     /// What the one who asked got.
     pub truth: Truth,
+    /// Set once the connection is open and has been used; the trace begins only then.
+    pub later: &'static [Rules],
+    /// Bytes of the request.
+    pub size: usize,
     /// The flows' claims.
     pub claims: &'static [&'static str],
     /// Findings by flow number.
@@ -86,6 +88,8 @@ pub(super) const FROM_POD: Story = Story {
     client: ("pod", "192.168.50.20:8080"),
     args: &["192.168.50.20:8080"],
     truth: Truth::Silence,
+    later: &[],
+    size: 5,
     claims: &[],
     findings: &[],
     kernels: EVERYWHERE,
@@ -109,13 +113,41 @@ impl Story {
         }
         let (ns, addr) = self.server;
         let _server = StreamServer::start(&lab, ns, addr, Behaviour::Answer)?;
-        let (from, to) = self.client;
+        let older = self.older(&lab)?;
         let closes = usize::from(!matches!(self.truth, Truth::Silence));
         let report = watch(&lab, self.args, closes, || {
-            let call = StreamCall::new(from, to, SPORT).patience(A_MOMENT);
-            self.truth_holds(call.run(&lab)?)
+            let outcome = match older {
+                Some(stream) => stream.finish(&self.request())?,
+                None => self.call().run(&lab)?,
+            };
+            self.truth_holds(outcome)
         })?;
         hold(&lab, &report, self.name, self.claims, self.findings)
+    }
+
+    /// The connection that is older than the trace and than what was changed later.
+    fn older(&self, lab: &Lab) -> Result<Option<Stream>> {
+        if self.later.is_empty() {
+            return Ok(None);
+        }
+        let opened = self.call().open(lab)?;
+        let stream = opened.ok().context("no connection before the trace")?;
+        self.truth_holds(stream.ask(b"before")?)?;
+        for rules in self.later {
+            install(lab, rules)?;
+        }
+        Ok(Some(stream))
+    }
+
+    fn call(&self) -> StreamCall {
+        let (from, to) = self.client;
+        StreamCall::new(from, to, SPORT)
+            .payload(self.request())
+            .patience(A_MOMENT)
+    }
+
+    fn request(&self) -> Vec<u8> {
+        vec![b'x'; self.size]
     }
 
     fn ground(&self) -> Result<Lab> {
@@ -138,7 +170,6 @@ impl Story {
                 )
             }
             Truth::Silence => same("what the caller got", outcome, Outcome::Silence),
-            Truth::Refused => same("what the caller got", outcome, Outcome::Refused),
         }
     }
 }
