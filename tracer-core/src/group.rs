@@ -226,3 +226,29 @@ fn origin_name(flow: &Flow) -> String {
         (None, None) => flow.flow.tuple.src.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+    use crate::report::{Rule, RuleEvidence};
+
+    #[test]
+    fn a_rule_in_short_is_numbered_as_its_own_tool_does() {
+        let rule = |backend: &str, table: &str, chain: &str| Rule {
+            backend: backend.into(),
+            family: "ip".into(),
+            table: table.into(),
+            chain: chain.into(),
+            index: Some(2),
+            handle: Some(7),
+            text: String::new(),
+            comment: None,
+            owner: None,
+            evidence: RuleEvidence::Replayed,
+            path: Vec::new(),
+        };
+        let of = |backend, table, chain| short(&rule(backend, table, chain));
+        assert_eq!(of("iptables-nft", "nat", "X"), "iptables-nft nat/X 2");
+        assert_eq!(of("nft", "agent", "masq"), "nft ip agent/masq handle 7");
+    }
+}
