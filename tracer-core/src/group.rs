@@ -65,12 +65,22 @@ impl Way {
     }
 }
 
-/// A rule in short: `iptables-legacy nat/IP-MASQ 3`.
+/// A rule in short: `iptables-legacy nat/IP-MASQ 3`, `nft ip agent/masq handle 6`.
 #[must_use]
 pub fn short(rule: &Rule) -> String {
-    let number = rule.index.map(u64::from).or(rule.handle);
-    let number = number.map_or(String::new(), |n| format!(" {n}"));
-    format!("{} {}/{}{number}", rule.backend, rule.table, rule.chain)
+    let Rule {
+        backend,
+        family,
+        table,
+        chain,
+        ..
+    } = rule;
+    match (backend.as_str(), rule.index, rule.handle) {
+        ("nft", _, Some(handle)) => format!("nft {family} {table}/{chain} handle {handle}"),
+        (_, Some(number), _) => format!("{backend} {table}/{chain} {number}"),
+        (_, None, Some(handle)) => format!("{backend} {table}/{chain} handle {handle}"),
+        (_, None, None) => format!("{backend} {table}/{chain}"),
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -1,11 +1,12 @@
 //! The rule that ran, as the kernel shows it: each store holds a decoy that would do the same.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use super::steps::{answered, same, watch};
 use super::{Case, Kernel};
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::lab::{Agent, Lab};
+use crate::trace::Report;
 use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
 /// Where kprobes are, and BTF that describes every rule store.
@@ -47,20 +48,38 @@ fn agent(lab: &Lab, program: &str) -> Result<()> {
     lab.restore("node", program, DECOYS)
 }
 
+/// The rule in the report of the only flow: its place, and how it is known.
+fn named(report: &Report) -> Result<(String, String)> {
+    let flows = report.flows()?;
+    let [flow] = flows.as_slice() else {
+        bail!("{} flows", flows.len());
+    };
+    let rule = &flow["rewrites"][0]["rule"];
+    let text = |key: &str| rule[key].as_str().unwrap_or("-").to_owned();
+    let place = format!(
+        "{} {}/{} {}",
+        text("backend"),
+        text("table"),
+        text("chain"),
+        rule["index"]
+    );
+    Ok((place, text("evidence")))
+}
+
+/// The report names this rule as observed; without an observer it names the same one as replayed.
+fn named_either_way(lab: &Lab, how: &str, rule: &str) -> Result<()> {
+    for (how, evidence) in [(how, "observed"), ("none", "replayed")] {
+        let report = traced(lab, how)?;
+        let should = (rule.to_owned(), evidence.to_owned());
+        same("the rule in the report", named(&report)?, should).context(report.stderr)?;
+    }
+    Ok(())
+}
+
 /// Traces one connection of the pod, and returns the rules told for it: hook and rule, without the
 /// path to it.
 fn rules_seen(lab: &Lab, how: &str) -> Result<Vec<String>> {
-    let _peer = StreamServer::start(lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
-    let args = ["--dest", PEER, "--observe-rules", how, "-vv"];
-    let report = watch(lab, &args, 1, || {
-        let outcome = StreamCall::new("pod", "10.20.30.40:443", 43_210).run(lab)?;
-        same(
-            "what the far side saw",
-            outcome,
-            answered("10.100.0.5:43210")?,
-        )
-    })?;
-    same("exit status", report.status, Some(0)).context(report.stderr.clone())?;
+    let report = traced(lab, how)?;
     let told = report.stderr.lines().filter_map(|line| {
         let (flow, rule) = line
             .strip_prefix("srctrace: rule observed: flow ")?
@@ -74,6 +93,22 @@ fn rules_seen(lab: &Lab, how: &str) -> Result<Vec<String>> {
     let mut told: Vec<String> = told.filter(|rule| !rule.ends_with(" policy")).collect();
     told.sort_unstable();
     Ok(told)
+}
+
+/// Traces one connection of the pod.
+fn traced(lab: &Lab, how: &str) -> Result<Report> {
+    let _peer = StreamServer::start(lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
+    let args = ["--dest", PEER, "--observe-rules", how, "-vv"];
+    let report = watch(lab, &args, 1, || {
+        let outcome = StreamCall::new("pod", "10.20.30.40:443", 43_210).run(lab)?;
+        same(
+            "what the far side saw",
+            outcome,
+            answered("10.100.0.5:43210")?,
+        )
+    })?;
+    same("exit status", report.status, Some(0)).context(report.stderr.clone())?;
+    Ok(report)
 }
 
 /// The handle that nft shows for the only rule of a chain that begins with `text`.
@@ -93,7 +128,8 @@ fn legacy(how: &str) -> Result<()> {
     let lab = lab("obslegacy")?;
     agent(&lab, "iptables-legacy-restore")?;
     let rule = "postrouting: iptables-legacy ip nat/IP-MASQ rule 3".to_owned();
-    same("rules", rules_seen(&lab, how)?, vec![rule])
+    same("rules", rules_seen(&lab, how)?, vec![rule])?;
+    named_either_way(&lab, how, "iptables-legacy nat/IP-MASQ 3")
 }
 
 fn iptables_nft(how: &str) -> Result<()> {
@@ -110,7 +146,8 @@ fn iptables_nft(how: &str) -> Result<()> {
     } else {
         format!("a hook: nft ip nat/IP-MASQ handle {handle}")
     };
-    same("rules", rules_seen(&lab, how)?, vec![rule])
+    same("rules", rules_seen(&lab, how)?, vec![rule])?;
+    named_either_way(&lab, how, "iptables-nft nat/IP-MASQ 3")
 }
 
 /// The deciding rule stands in a chain that a verdict map leads to.
@@ -148,7 +185,8 @@ fn native(how: &str) -> Result<()> {
     } else {
         format!("a hook: nft inet real/masq handle {handle}")
     };
-    same("rules", rules_seen(&lab, how)?, vec![rule])
+    same("rules", rules_seen(&lab, how)?, vec![rule])?;
+    named_either_way(&lab, how, "nft real/masq 3")
 }
 
 /// A kube-proxy's worth of chains before the deciding one.

@@ -31,6 +31,7 @@ impl Live<'_> {
             } = self;
             trace.recount(now, &mut |tap| last_count(programs, tap));
         }
+        self.library.collect(self.trace.rulebook());
         if self.library.is_waiting(self.trace.rulebook()) {
             return Ok(());
         }
@@ -40,7 +41,6 @@ impl Live<'_> {
     }
 
     pub(super) fn advance(&mut self, now_ns: u64) -> Vec<Flow> {
-        self.library.collect(self.trace.rulebook());
         let Self {
             trace,
             programs,

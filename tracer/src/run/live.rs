@@ -20,15 +20,13 @@ use std::collections::BTreeSet;
 use std::future::pending;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
-use tracer_core::event::{Event, NetnsId, decode, decode_drop, is_drop};
+use tracer_core::event::NetnsId;
 use tracer_core::expect::ExitStatus;
 use tracer_core::inventory::Inventory;
 use tracer_core::trace::Trace;
 
 /// The ring is looked at this often: its writers do not wake us, unless it is a quarter full.
 const POLL: Duration = Duration::from_millis(20);
-/// Records taken at once, before anything else gets its turn.
-const BATCH: usize = 65_536;
 /// Every so many polls flows are judged and the kernel's counters read.
 const JUDGE_EVERY: u32 = 2;
 
@@ -41,11 +39,11 @@ pub(super) struct Live<'a> {
     pub(super) ring: Ring,
     pub(super) trace: Trace,
     pub(super) taps: Taps,
-    entries: Option<Entries>,
+    pub(super) entries: Option<Entries>,
     pub(super) library: RuleReader,
     pub(super) rules: Rules,
     pub(super) teller: Teller,
-    words: DropWords,
+    pub(super) words: DropWords,
     pub(super) inquiries: Inquiries,
     pub(super) silence: Silence<'a>,
     pub(super) started: String,
@@ -179,102 +177,6 @@ impl<'a> Live<'a> {
             self.watch.release_node();
         }
         self.taps.changed(&delta);
-    }
-
-    /// Takes what is in the ring.
-    pub(super) fn drain(&mut self) {
-        self.rules.listen(clock::monotonic_ns());
-        loop {
-            let (mut full, mut taken) = (false, 0);
-            let Self {
-                ring,
-                trace,
-                taps,
-                rules,
-                teller,
-                words,
-                inquiries,
-                survey,
-                strangers,
-                cgroups,
-                entries,
-                library,
-                ..
-            } = self;
-            while taken < BATCH && !full {
-                let got = ring.drain(256, |bytes| {
-                    if rules.took(bytes) {
-                        return;
-                    }
-                    // A record that cannot be read is a bug of ours; it was counted as told.
-                    if is_drop(bytes) {
-                        return lose(bytes, words, inquiries, trace);
-                    }
-                    let Ok(event) = decode(bytes) else { return };
-                    taps.sighted(&event, survey.inventory().node);
-                    if let Some(netns) = event.netns.and_then(|id| survey.netns(id)) {
-                        library.met(netns, event.time_ns, trace.rulebook());
-                    }
-                    if taps.is_wire(event.tap) {
-                        teller.packet(&event, survey.inventory());
-                    }
-                    note_unknown(&event, survey.inventory(), strangers, cgroups);
-                    match entries {
-                        Some(entries) => entries.hold(event),
-                        None => full |= trace.push(event),
-                    }
-                });
-                for (event, entry) in entries.iter_mut().flat_map(|e| e.answered(survey)) {
-                    if let Some(entry) = entry {
-                        trace.entry(&event, entry);
-                    }
-                    full |= trace.push(event);
-                }
-                taken += got;
-                if got < 256 {
-                    break;
-                }
-            }
-            self.received += taken as u64;
-            self.rules.settle(&self.survey, &mut self.trace);
-            if !full {
-                return;
-            }
-            // Memory before order: what is held back is processed now.
-            let now = clock::monotonic_ns();
-            let flows = self.advance(now);
-            if self.tell(&flows).is_err() {
-                return;
-            }
-        }
-    }
-}
-
-/// Takes in a packet that died. A record that cannot be read is a bug of ours.
-fn lose(bytes: &[u8], words: &mut DropWords, inquiries: &mut Inquiries, trace: &mut Trace) {
-    if let Ok(mut drop) = decode_drop(bytes) {
-        words.name(&mut drop);
-        inquiries.about(&drop);
-        trace.push_drop(drop);
-    }
-}
-
-/// Remembers namespaces and cgroups that an event names and the inventory does not know.
-fn note_unknown(
-    event: &Event,
-    inventory: &Inventory,
-    strangers: &mut BTreeSet<NetnsId>,
-    cgroups: &mut BTreeSet<u64>,
-) {
-    if let Some(netns) = event.netns
-        && !inventory.namespaces.contains_key(&netns)
-    {
-        strangers.insert(netns);
-    }
-    if let Some(cgroup) = event.process.as_ref().and_then(|p| p.cgroup)
-        && !inventory.cgroups.contains_key(&cgroup)
-    {
-        cgroups.insert(cgroup);
     }
 }
 

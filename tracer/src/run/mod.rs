@@ -6,6 +6,7 @@ mod doctor;
 mod entries;
 mod failure;
 mod inquire;
+mod intake;
 mod judge;
 mod leftovers;
 mod library;

@@ -144,7 +144,10 @@ fn element(json: &Json, key: &[Kind], data: Option<&[Kind]>) -> Option<Element> 
         except: false,
         action: None,
         data: Vec::new(),
-        text: json.to_string(),
+        text: shown(match data {
+            Some(_) => json.get(0).unwrap_or(json),
+            None => json,
+        }),
     };
     let mut of = json;
     if let Some(kinds) = data {
@@ -165,6 +168,27 @@ fn element(json: &Json, key: &[Kind], data: Option<&[Kind]>) -> Option<Element> 
         element.key = parts(of, key, Kind::value)?;
     }
     Some(element)
+}
+
+/// A key as nft writes it.
+fn shown(json: &Json) -> String {
+    let part = |key: &str| json.get(key);
+    if let Some(of) = part("elem").and_then(|elem| elem.get("val")) {
+        return shown(of);
+    }
+    if let Some(prefix) = part("prefix") {
+        let of = |key: &str| prefix.get(key).map(shown).unwrap_or_default();
+        return format!("{}/{}", of("addr"), of("len"));
+    }
+    let joined = |list: &[Json], by: &str| list.iter().map(shown).collect::<Vec<_>>().join(by);
+    if let Some([from, to]) = part("range").and_then(Json::as_array).map(Vec::as_slice) {
+        return format!("{}-{}", shown(from), shown(to));
+    }
+    if let Some(list) = part("concat").and_then(Json::as_array) {
+        return joined(list, " . ");
+    }
+    json.as_str()
+        .map_or_else(|| json.to_string(), str::to_owned)
 }
 
 /// One value for each part, read by `how`.

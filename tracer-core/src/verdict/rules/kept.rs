@@ -70,7 +70,7 @@ fn nothing_matches(ruling: &Ruling<'_, '_>) -> Finding {
         .iter()
         .map(|miss| format!("{} but for {}", name_at(miss.rule), words::test(miss.test)))
         .collect();
-    let mut text = "no rule of any store on the node would translate it".to_owned();
+    let mut text = "no rule of any store on the node would rewrite its source".to_owned();
     if let Some(first) = near.first() {
         text.push_str(&format!("; the nearest is {first}"));
     }

@@ -104,8 +104,8 @@ fn unexplained(
     }
     let would = ruling.outcome.source();
     let would = match would.candidates.as_slice() {
-        [Some(decision)] => format!("{} would translate it", name_at(decision.by)),
-        [None] => "no rule would translate it".to_owned(),
+        [Some(decision)] => format!("{} would rewrite its source", name_at(decision.by)),
+        [None] => "no rule would rewrite its source".to_owned(),
         _ => "they would do something else".to_owned(),
     };
     let why = if journey.predates {
