@@ -28,6 +28,16 @@ impl Failure {
         }
     }
 
+    /// Where it cannot be traced, with a cause that outweighs what the kernel said.
+    pub(super) fn because(self, cause: Option<String>) -> Self {
+        match (self, cause) {
+            (Self::CannotTrace(line), Some(cause)) => {
+                Self::CannotTrace(format!("{cause} ({line})"))
+            }
+            (failure, _) => failure,
+        }
+    }
+
     pub(super) fn status(&self) -> ExitStatus {
         match self {
             Self::Usage(_) => ExitStatus::Usage,
@@ -72,5 +82,20 @@ impl From<SinkError> for Failure {
             SinkError::Closed => Self::Closed,
             failed => Self::Output(failed.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_goes_before_what_the_kernel_said() {
+        let refused = || Failure::CannotTrace("map create failed".into());
+        let old = refused().because(Some("too old".into()));
+        assert_eq!(old.line(), Some("too old (map create failed)"));
+        assert_eq!(refused().because(None).line(), Some("map create failed"));
+        let usage = Failure::Usage("wrong".into()).because(Some("too old".into()));
+        assert_eq!(usage.line(), Some("wrong"));
     }
 }

@@ -53,7 +53,9 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
         let survey = Survey::take(&plan.roots, &plan.node, plan.scope.clone());
         (loading.join(), survey)
     });
-    let (sight, mut programs, ring) = loaded.unwrap_or_else(|p| std::panic::resume_unwind(p))?;
+    let loaded = loaded.unwrap_or_else(|p| std::panic::resume_unwind(p));
+    let too_old = || host::too_old(&host::kernel_release());
+    let (sight, mut programs, ring) = loaded.map_err(|failure| failure.because(too_old()))?;
     let survey = survey?;
     let wanted = plan::wanted(&plan.roots, &survey, options)?;
     let probe = probe::prepare(options, plan, &survey)?;

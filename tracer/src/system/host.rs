@@ -27,6 +27,19 @@ pub fn kernel_version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
+/// What to say where a kernel of this release refused the programs because it is too old for them.
+/// Kernels with newer parts put into an older release are not refused by their number.
+pub fn too_old(release: &str) -> Option<String> {
+    let (major, minor) = kernel_version(release).filter(|version| *version < OLDEST)?;
+    Some(format!(
+        "kernel {major}.{minor} is too old: srctrace needs {}.{} or newer",
+        OLDEST.0, OLDEST.1
+    ))
+}
+
+/// The oldest kernel that srctrace promises.
+const OLDEST: (u32, u32) = (5, 10);
+
 /// A capability and what it is for.
 struct Need {
     capability: Capability,
@@ -239,6 +252,16 @@ mod tests {
         assert_eq!(kernel_version("5.10.0"), Some((5, 10)));
         assert_eq!(kernel_version("linux"), None);
         assert_eq!(kernel_version(""), None);
+    }
+
+    #[test]
+    fn only_kernels_before_5_10_are_too_old() {
+        let line = "kernel 5.4 is too old: srctrace needs 5.10 or newer";
+        assert_eq!(too_old("5.4.0-150-generic").as_deref(), Some(line));
+        assert!(too_old("4.18.0-553.el8.x86_64").is_some());
+        for release in ["5.10.0-46-cloud-amd64", "6.1.0", "7.3.4", "unknown"] {
+            assert_eq!(too_old(release), None);
+        }
     }
 
     #[test]
