@@ -19,8 +19,6 @@ pub struct Passage<'a> {
     pub exit: Option<&'a Hop>,
     /// The packet's tuple before the namespace's rules.
     pub before: Tuple,
-    /// No other passage follows.
-    pub last: bool,
 }
 
 /// The passages of the request, in order.
@@ -43,12 +41,8 @@ pub(super) fn passages(journey: &Journey) -> Vec<Passage<'_>> {
                 entry: Some(hop).filter(|_| dir == Dir::Ingress),
                 exit: Some(hop).filter(|_| dir == Dir::Egress),
                 before,
-                last: false,
             }),
         }
-    }
-    if let Some(last) = found.last_mut() {
-        last.last = true;
     }
     found
 }

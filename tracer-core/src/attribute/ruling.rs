@@ -196,7 +196,8 @@ fn stateless(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>) {
     rewrite.rule = Some(view(*at, &[*at], RuleEvidence::Replayed));
 }
 
-fn hook(hook: Hook) -> Option<RewriteHook> {
+/// The report's word for netfilter's hook.
+pub(super) fn hook(hook: Hook) -> Option<RewriteHook> {
     match hook {
         Hook::Prerouting => Some(RewriteHook::Prerouting),
         Hook::Input => Some(RewriteHook::Input),

@@ -1,6 +1,6 @@
 //! Rules that were seen to run, found in the rules as they were read.
 
-use super::ruling::Ruling;
+use super::ruling::{Ruling, hook};
 use crate::evaluate::At;
 use crate::event::NetnsId;
 use crate::observed::{RuleHit, RulePlace};
@@ -11,12 +11,12 @@ use crate::ruleset::{Action, Backend, Chain, Family, Hook, NatKind, Rule, Rulese
 pub(super) fn translator<'b>(
     ruling: &Ruling<'_, 'b>,
     hits: &[&RuleHit],
-    hook: Option<RewriteHook>,
+    wanted: Option<RewriteHook>,
     source: bool,
 ) -> Option<At<'b>> {
     let here = hits.iter().filter(|hit| hit.netns == ruling.passage.netns);
     let mut found = here
-        .filter(|hit| same_hook(hit.hook, hook))
+        .filter(|hit| same_hook(hit.hook, wanted))
         .filter_map(|hit| Some((hit, locate(ruling.rules, &hit.place)?)))
         .filter(|(hit, at)| translates(at.rule, hit.hook, source))
         .map(|(_, at)| at);
@@ -37,15 +37,7 @@ fn same_hook(seen: Option<Hook>, wanted: Option<RewriteHook>) -> bool {
     let (Some(seen), Some(wanted)) = (seen, wanted) else {
         return true;
     };
-    let pair = match seen {
-        Hook::Prerouting => RewriteHook::Prerouting,
-        Hook::Input => RewriteHook::Input,
-        Hook::Forward => RewriteHook::Forward,
-        Hook::Output => RewriteHook::Output,
-        Hook::Postrouting => RewriteHook::Postrouting,
-        Hook::Ingress | Hook::Egress => return false,
-    };
-    pair == wanted
+    hook(seen) == Some(wanted)
 }
 
 fn translates(rule: &Rule, hook: Option<Hook>, source: bool) -> bool {

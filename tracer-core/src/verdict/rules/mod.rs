@@ -102,7 +102,7 @@ fn unexplained(
     context: &Context<'_>,
 ) -> Option<Finding> {
     let elsewhere = |r: &Rewrite| {
-        Some(r.netns) == Some(Some(ruling.passage.netns.0))
+        r.netns == Some(ruling.passage.netns.0)
             && r.direction == RewriteDirection::Request
             && !matches!(r.agent, RewriteAgent::Netfilter | RewriteAgent::Unknown)
     };
