@@ -16,7 +16,7 @@ use crate::cli::{RuleMode, TapMode, TraceOptions};
 use crate::kernel::{self, DropWords, KernelTypes, Programs, Reader, Ring, Sizes, features};
 use crate::render::text::{self, Armed};
 use crate::sink;
-use crate::system::{Survey, Watch, host, symbols};
+use crate::system::{Survey, Watch, capabilities, host, symbols};
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Instant;
@@ -32,7 +32,7 @@ pub(super) fn trace(options: &TraceOptions) -> Result<ExitStatus, Failure> {
     for note in &plan.resolved.notes {
         sink::note(&format!("srctrace: {}\n", crate::render::escape(note)));
     }
-    if let Some(line) = host::capability_error(&host::missing_capabilities()) {
+    if let Some(line) = capabilities::error(&capabilities::missing()) {
         return Err(Failure::CannotTrace(line));
     }
     host::lift_memlock();
@@ -70,8 +70,8 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
             reasons = types.drop_reasons;
             let unavailable = types.unavailable;
             programs.attach_tracepoints()?;
-            let without = host::missing_capabilities();
-            let missing = host::unavailable(&without);
+            let without = capabilities::missing();
+            let missing = capabilities::unavailable(&without);
             let lacks = unavailable
                 .into_iter()
                 .chain(missing)

@@ -5,6 +5,7 @@
 //! descriptor that stays in a deleted pod's namespace keeps the pod's devices alive.
 
 mod attributes;
+pub mod capabilities;
 pub mod conntrack;
 mod error;
 mod facts;
