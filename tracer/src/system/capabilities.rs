@@ -95,6 +95,15 @@ fn lacking(kernel: Option<(u32, u32)>, held: impl Fn(Capability) -> bool) -> Vec
         .collect()
 }
 
+/// What to do where `iptables-legacy-save` may not open the raw socket by which it asks the kernel;
+/// `None` where it may.
+pub(super) fn raw_socket_remedy() -> Option<&'static str> {
+    let held = caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_RAW);
+    (!held.unwrap_or_default()).then_some(
+        "run as root, or give srctrace CAP_NET_RAW too (securityContext.capabilities.add: [NET_RAW])",
+    )
+}
+
 /// One line for the capabilities without which nothing is traced; `None` when all are there.
 pub fn error(missing: &[Missing]) -> Option<String> {
     let needed: Vec<_> = missing.iter().filter(|m| m.must).collect();

@@ -14,6 +14,7 @@ use crate::report::{
     Code, Finding, Rewrite, RewriteAgent, RewriteDirection, Rule, RuleEvidence, Severity,
     SourceCode, Verdict,
 };
+use std::collections::BTreeSet;
 
 /// Findings that rest on the rules of the namespaces on the way.
 pub(super) fn findings(
@@ -74,12 +75,14 @@ fn unread(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> Option<Finding> {
         .iter()
         .map(|u| format!("{}: {}", u.what, u.why))
         .collect();
+    let fixes: BTreeSet<&str> = unread.iter().filter_map(|u| u.fix.as_deref()).collect();
     (!what.is_empty()).then(|| Finding {
         text: format!(
             "rules {} could not be read: {}",
             place(ruling, context),
             what.join("; ")
         ),
+        fix: (!fixes.is_empty()).then(|| fixes.into_iter().collect::<Vec<_>>().join("; ")),
         ..finding(Code::RulesUnread, Severity::Warning)
     })
 }

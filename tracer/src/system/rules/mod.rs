@@ -14,6 +14,7 @@ mod programs;
 #[cfg(test)]
 mod tests;
 
+use super::capabilities::raw_socket_remedy;
 use super::netns::{Netns, visit};
 use super::{Roots, SystemError};
 use child::Failure;
@@ -73,7 +74,14 @@ impl Reader<'_> {
         let what = format!("iptables-legacy {family}");
         let program = self.programs.legacy(family);
         let names = tables.join(", ");
+        let told = self.dumps.unread.len();
         let dump = self.run(&what, program, &[], "iptables (legacy)", &names);
+        // The program itself says "you must be root", and we may well be.
+        let remedy = program.and_then(|_| raw_socket_remedy());
+        if let (Some(unread), Some(fix)) = (self.dumps.unread.get_mut(told), remedy) {
+            unread.why = format!("{names}: reading them takes CAP_NET_RAW, which srctrace lacks");
+            unread.fix = Some(fix.to_owned());
+        }
         self.dumps.legacy.extend(dump.map(|dump| (family, dump)));
     }
 
@@ -159,10 +167,7 @@ impl Reader<'_> {
             }
             Err(failure) => format!("{holds}: {failure}"),
         };
-        self.dumps.unread.push(Unread {
-            what: what.into(),
-            why,
-        });
+        self.dumps.unread.push(Unread::new(what, why));
         None
     }
 }
