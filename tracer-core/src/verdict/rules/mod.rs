@@ -142,21 +142,11 @@ fn unexplained(
 
 /// A rule in a sentence: `iptables-legacy nat/IP-MASQ rule 3`, with its owner where that is known.
 pub(super) fn name(rule: &Rule) -> String {
-    let number = match (rule.backend.as_str(), rule.index, rule.handle) {
-        ("nft", _, Some(handle)) => format!(" handle {handle}"),
-        (_, Some(index), _) => format!(" rule {index}"),
-        (_, None, Some(handle)) => format!(" handle {handle}"),
-        (_, None, None) => String::new(),
-    };
-    let owner = rule
-        .owner
-        .as_ref()
-        .map_or(String::new(), |o| format!(" ({o})"));
-    let table = match rule.backend.as_str() {
-        "nft" => format!("{} {}", rule.family, rule.table),
-        _ => rule.table.clone(),
-    };
-    format!("{} {table}/{}{number}{owner}", rule.backend, rule.chain)
+    let name = rule.name();
+    match &rule.owner {
+        Some(owner) => format!("{name} ({owner})"),
+        None => name,
+    }
 }
 
 fn name_at(at: At<'_>) -> String {
