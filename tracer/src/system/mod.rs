@@ -35,5 +35,4 @@ pub use facts::facts;
 pub use lifetime::{Lifetime, in_container, own_program};
 pub use roots::Roots;
 pub use survey::{Delta, Scope, Survey};
-pub use symbols::function_at;
 pub use watch::{Changed, Watch};
