@@ -10,7 +10,7 @@ use serde_json::json;
 
 /// Why the source was kept.
 pub(super) fn kept(ruling: &Ruling<'_, '_>, hits: &[&RuleHit]) -> Option<Finding> {
-    let given = ruling.outcome.given(&ruling.seen);
+    let given = &ruling.given;
     let [end] = given.ends.as_slice() else {
         return undecided(ruling);
     };
