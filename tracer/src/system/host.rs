@@ -1,6 +1,7 @@
 //! This host: its name, its kernel, and how this process runs on it.
 
 use super::Roots;
+use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 
 /// The host's name as the kernel has it.
@@ -79,6 +80,17 @@ pub fn sees_host_processes(roots: &Roots) -> bool {
     const INITIAL: &str = "pid:[4026531836]";
     std::fs::read_link(roots.proc().join("self/ns/pid"))
         .is_ok_and(|link| link == Path::new(INITIAL))
+}
+
+/// CLOCK_MONOTONIC now, nanoseconds: the clock of events.
+pub fn monotonic_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// A clock, nanoseconds.
+pub fn nanoseconds(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Lifts the limit on locked memory, by which kernels before 5.11 count maps. Where the limit
