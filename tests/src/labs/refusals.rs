@@ -2,10 +2,10 @@
 
 use anyhow::{Context as _, Result};
 
-use super::Case;
 use super::steps::{
     MASQUERADED, answered, hold, masquerade, masqueraded_by, same, same_text, wait_for, watch_with,
 };
+use super::{Case, NATIVE};
 use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::trace::{DEADLINE, Report, Srctrace, state};
@@ -15,6 +15,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("e2_capabilities", &["E2"], capabilities),
     Case::new("e2_optional_capabilities", &["E2"], optional_capabilities),
     Case::new("e2_hidden_processes", &["E2"], hidden_processes),
+    Case::new("e2_as_the_readme_says", &["E2"], as_the_readme_says).on(NATIVE),
     Case::new("e2_rules_take_too_long", &["E2"], rules_take_too_long),
     Case::new("e2_no_types", &["E2"], no_types),
     Case::new("e2_no_proc", &["E2"], no_proc),
@@ -83,6 +84,31 @@ fn hidden_processes() -> Result<()> {
         without("-sys_ptrace")
     );
     degraded("e2_hidden_processes", &script, MASQUERADED, &[])
+}
+
+/// Nobody with just the capabilities that the README names: everything works.
+fn as_the_readme_says() -> Result<()> {
+    const README: &str = include_str!("../../../README.md");
+    let named = README
+        .split_once("- Root, or ")
+        .and_then(|(_, rest)| rest.split_once(';'))
+        .context("the README's line of capabilities")?;
+    let words = named
+        .0
+        .split(|c: char| !c.is_ascii_alphabetic() && c != '_');
+    let names = words.filter_map(|word| word.strip_prefix("CAP_"));
+    let capabilities: String = names
+        .map(|name| format!(",+{}", name.to_ascii_lowercase()))
+        .collect();
+    let script = format!(
+        "mount -t tmpfs none /mnt\n\
+         cp \"$1\" /mnt/srctrace\n\
+         shift\n\
+         exec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all{capabilities} \
+         --ambient-caps=-all{capabilities} --bounding-set=-all{capabilities} /mnt/srctrace \"$@\""
+    );
+    let (lab, report) = traced_behind(&script)?;
+    hold(&lab, &report, "e2_as_the_readme_says", &[MASQUERADED], &[])
 }
 
 /// The program that prints rules hangs: the flow is told in the end, with the reason why it has no rule, and nothing is

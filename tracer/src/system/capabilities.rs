@@ -70,14 +70,27 @@ const MEMLOCK: Need = Need {
     must: true,
 };
 
+/// Root owns the files below /proc/net that name the legacy tables, and only their owner reads them.
+const NOT_ROOT: Need = Need {
+    capability: Capability::CAP_DAC_READ_SEARCH,
+    effect: "read iptables-legacy rules, as another user than root",
+    must: false,
+};
+
 /// The capabilities that are missing from the effective set. CAP_SYS_ADMIN includes CAP_BPF and
 /// CAP_PERFMON, as in the kernel.
 pub fn missing() -> Vec<Missing> {
     let held = caps::read(None, CapSet::Effective).unwrap_or_default();
-    lacking(kernel_version(&kernel_release()), |c| held.contains(&c))
+    let root = rustix::process::geteuid().is_root();
+    let kernel = kernel_version(&kernel_release());
+    lacking(kernel, root, |c| held.contains(&c))
 }
 
-fn lacking(kernel: Option<(u32, u32)>, held: impl Fn(Capability) -> bool) -> Vec<Missing> {
+fn lacking(
+    kernel: Option<(u32, u32)>,
+    root: bool,
+    held: impl Fn(Capability) -> bool,
+) -> Vec<Missing> {
     let included = |c| {
         matches!(c, Capability::CAP_BPF | Capability::CAP_PERFMON)
             && held(Capability::CAP_SYS_ADMIN)
@@ -86,6 +99,7 @@ fn lacking(kernel: Option<(u32, u32)>, held: impl Fn(Capability) -> bool) -> Vec
     NEEDS
         .iter()
         .chain(old.then_some(&MEMLOCK))
+        .chain((!root).then_some(&NOT_ROOT))
         .filter(|need| !held(need.capability) && !included(need.capability))
         .map(|need| Missing {
             name: need.capability.to_string(),
@@ -95,12 +109,17 @@ fn lacking(kernel: Option<(u32, u32)>, held: impl Fn(Capability) -> bool) -> Vec
         .collect()
 }
 
-/// What to do where `iptables-legacy-save` may not open the raw socket by which it asks the kernel;
-/// `None` where it may.
-pub(super) fn raw_socket_remedy() -> Option<&'static str> {
-    let held = caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_RAW);
-    (!held.unwrap_or_default()).then_some(
-        "run as root, or give srctrace CAP_NET_RAW too (securityContext.capabilities.add: [NET_RAW])",
+/// Whether this thread has a capability.
+pub(super) fn holds(capability: Capability) -> bool {
+    caps::has_cap(None, CapSet::Effective, capability).unwrap_or_default()
+}
+
+/// What to do where a capability is missing without which a trace still goes on.
+pub(super) fn remedy(capability: Capability) -> String {
+    let name = capability.to_string();
+    let short = name.trim_start_matches("CAP_");
+    format!(
+        "run as root, or give srctrace {name} too (securityContext.capabilities.add: [{short}])"
     )
 }
 
@@ -135,9 +154,9 @@ mod tests {
     #[test]
     fn missing_capabilities_are_named_with_what_they_are_for() {
         let new = Some((6, 1));
-        let all = lacking(new, |_| false);
+        let all = lacking(new, true, |_| false);
         assert_eq!(all.len(), NEEDS.len());
-        let old = lacking(Some((5, 10)), |c| c != Capability::CAP_SYS_RESOURCE);
+        let old = lacking(Some((5, 10)), true, |c| c != Capability::CAP_SYS_RESOURCE);
         assert_eq!(old.len(), 1);
         assert_eq!(old[0].name, "CAP_SYS_RESOURCE");
         assert_eq!(
@@ -145,8 +164,8 @@ mod tests {
             "cannot trace without CAP_PERFMON (to attach to tracepoints and read kernel memory); \
              run as root, or give the container securityContext.privileged or these capabilities"
         );
-        assert_eq!(lacking(new, |_| true), []);
-        let admin = lacking(new, |c| c == Capability::CAP_SYS_ADMIN);
+        assert_eq!(lacking(new, true, |_| true), []);
+        let admin = lacking(new, true, |c| c == Capability::CAP_SYS_ADMIN);
         let names: Vec<&str> = admin.iter().map(|m| m.name.as_str()).collect();
         assert_eq!(
             names,
@@ -158,5 +177,8 @@ mod tests {
             ]
         );
         assert_eq!(error(&admin[1..]), None);
+        let nobody = lacking(new, false, |c| c != Capability::CAP_DAC_READ_SEARCH);
+        assert_eq!(nobody.len(), 1);
+        assert_eq!(nobody[0].name, "CAP_DAC_READ_SEARCH");
     }
 }

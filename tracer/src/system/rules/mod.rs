@@ -14,9 +14,10 @@ mod programs;
 #[cfg(test)]
 mod tests;
 
-use super::capabilities::raw_socket_remedy;
+use super::capabilities::{holds, remedy};
 use super::netns::{Netns, visit};
 use super::{Roots, SystemError};
+use caps::Capability;
 use child::Failure;
 pub use present::Stores;
 use present::{NftTable, Present};
@@ -40,7 +41,10 @@ pub fn read(
         Ok(Reader {
             stores,
             programs,
-            dumps: Dumps::default(),
+            dumps: Dumps {
+                unread: present.unread.clone(),
+                ..Dumps::default()
+            },
         }
         .all(&present))
     })?;
@@ -77,10 +81,10 @@ impl Reader<'_> {
         let told = self.dumps.unread.len();
         let dump = self.run(&what, program, &[], "iptables (legacy)", &names);
         // The program itself says "you must be root", and we may well be.
-        let remedy = program.and_then(|_| raw_socket_remedy());
-        if let (Some(unread), Some(fix)) = (self.dumps.unread.get_mut(told), remedy) {
+        let refused = program.is_some() && !holds(Capability::CAP_NET_RAW);
+        if let Some(unread) = self.dumps.unread.get_mut(told).filter(|_| refused) {
             unread.why = format!("{names}: reading them takes CAP_NET_RAW, which srctrace lacks");
-            unread.fix = Some(fix.to_owned());
+            unread.fix = Some(remedy(Capability::CAP_NET_RAW));
         }
         self.dumps.legacy.extend(dump.map(|dump| (family, dump)));
     }

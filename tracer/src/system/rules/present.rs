@@ -1,12 +1,14 @@
 //! Which stores the kernel has, and which tables a namespace has, asked without creating any.
 
 use crate::system::attributes::{attribute, list};
+use crate::system::capabilities::remedy;
 use crate::system::netlink::Netlink;
 use crate::system::{Roots, SystemError, symbols};
+use caps::Capability;
 use netlink_packet_core::NLM_F_DUMP;
 use std::fmt;
 use std::io;
-use tracer_core::ruleset::Family;
+use tracer_core::ruleset::{Family, Unread};
 
 /// `NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETTABLE` (uapi linux/netfilter/nfnetlink.h, nf_tables.h).
 const GET_TABLE: u16 = 10 << 8 | 1;
@@ -75,6 +77,8 @@ pub(super) struct Present {
     pub(super) legacy: Vec<(Family, Vec<String>)>,
     /// nftables tables.
     pub(super) nft: Vec<NftTable>,
+    /// What may not be asked.
+    pub(super) unread: Vec<Unread>,
 }
 
 impl Present {
@@ -88,9 +92,15 @@ impl Present {
             (Family::Ip, "ip_tables_names"),
             (Family::Ip6, "ip6_tables_names"),
         ] {
-            let tables = names(roots, file)?;
-            if !tables.is_empty() {
-                present.legacy.push((family, tables));
+            match names(roots, file) {
+                Ok(tables) if tables.is_empty() => {}
+                Ok(tables) => present.legacy.push((family, tables)),
+                Err(error) if error.is_refusal() => present.unread.push(Unread {
+                    what: format!("iptables-legacy {family}"),
+                    why: format!("only root may read /proc/net/{file}"),
+                    fix: Some(remedy(Capability::CAP_DAC_READ_SEARCH)),
+                }),
+                Err(error) => return Err(error),
             }
         }
         if stores.nf_tables {
