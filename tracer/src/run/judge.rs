@@ -25,6 +25,10 @@ impl Live<'_> {
             self.taps.changed(&delta);
             self.met(&strangers, now);
         }
+        // What flows are judged by must not be older than they are.
+        if let Some(changed) = self.watch.heard()? {
+            self.changed(&changed);
+        }
         self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
         self.inquiries.answer(&mut self.survey);
         if round.is_multiple_of(COUNT_EVERY) && self.trace.stats().followed <= FEW_FLOWS {
@@ -87,6 +91,9 @@ impl Live<'_> {
         let strangers = std::mem::take(&mut self.strangers);
         self.survey.learn(&strangers);
         self.met(&strangers, now);
+        if let Some(changed) = self.watch.heard()? {
+            self.changed(&changed);
+        }
         self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
         self.library.wait(self.trace.rulebook());
         self.inquiries.answer(&mut self.survey);
