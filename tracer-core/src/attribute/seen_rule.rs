@@ -1,11 +1,14 @@
 //! Rules that were seen to run, found in the rules as they were read.
 
 use super::ruling::{Ruling, hook};
+use super::stopped::Stopper;
 use crate::evaluate::At;
 use crate::event::NetnsId;
 use crate::observed::{RuleHit, RulePlace};
 use crate::report::RewriteHook;
-use crate::ruleset::{Action, Backend, Chain, Family, Hook, NatKind, Rule, Ruleset, Step, Table};
+use crate::ruleset::{
+    Action, Backend, Chain, Family, Hook, NatKind, Policy, Rule, Ruleset, Step, Table, Verdict,
+};
 
 /// The NAT rule that was seen to translate the flow's first packet in a ruling's namespace.
 pub(super) fn translator<'b>(
@@ -31,6 +34,53 @@ pub(crate) fn was_met(at: At<'_>, rules: &Ruleset, netns: NetnsId, hits: &[&Rule
     let places = here.flat_map(|hit| hit.path.iter().map(|(p, _)| p).chain([&hit.place]));
     let mut found = places.filter_map(|place| locate(rules, place));
     found.any(|met| met == at)
+}
+
+/// What was seen to stop a packet last: hits of its own, in the order in which they were seen.
+pub(super) fn stopper<'b>(rules: &'b Ruleset, hits: &[&RuleHit]) -> Option<Stopper<'b>> {
+    hits.iter().rev().find_map(|hit| {
+        let at = locate(rules, &hit.place).map(Stopper::Rule);
+        let found = at.or_else(|| policy(rules, hit))?;
+        // The packet log does not tell what a rule said; what it does tells.
+        let stops = match (&hit.verdict, found) {
+            (Some(verdict), _) => *verdict == Verdict::Drop,
+            (None, Stopper::Rule(at)) => drops(at.rule),
+            (None, Stopper::Policy(..)) => true,
+        };
+        stops.then_some(found)
+    })
+}
+
+fn drops(rule: &Rule) -> bool {
+    let ends = |step: &Step| {
+        matches!(
+            step,
+            Step::Do(Action::Verdict(Verdict::Drop | Verdict::Reject(_)))
+        )
+    };
+    rule.steps.iter().any(ends)
+}
+
+/// The chain whose policy was seen to decide, where that is drop. Only nftables' own trace says what
+/// the policy was, so one of which that is not told is iptables-legacy's.
+fn policy<'b>(rules: &'b Ruleset, hit: &RuleHit) -> Option<Stopper<'b>> {
+    let RulePlace::Policy {
+        family,
+        table,
+        chain,
+    } = &hit.place
+    else {
+        return None;
+    };
+    let legacy = hit.verdict.is_none();
+    let table = rules.tables.iter().find(|t| {
+        let id = &t.id;
+        let store = (id.backend == Backend::IptablesLegacy) == legacy;
+        store && (id.family, id.name.as_str()) == (*family, table.as_str())
+    })?;
+    let chain = table.chain(chain)?;
+    let drops = chain.base.as_ref()?.policy == Policy::Drop;
+    drops.then_some(Stopper::Policy(table, chain))
 }
 
 fn same_hook(seen: Option<Hook>, wanted: Option<RewriteHook>) -> bool {

@@ -156,6 +156,17 @@ pub(super) fn name(rule: &Rule) -> String {
     format!("{} {table}/{}{number}{owner}", rule.backend, rule.chain)
 }
 
+/// What stopped a packet, in a sentence: a rule, or a chain's policy, which has no number.
+pub(super) fn stopper_name(rule: &Rule) -> String {
+    match (rule.index, rule.handle) {
+        (None, None) => format!(
+            "the policy of {}, since no rule there accepts it",
+            name(rule)
+        ),
+        _ => name(rule),
+    }
+}
+
 fn name_at(at: At<'_>) -> String {
     name(&view(at, &[at], RuleEvidence::Replayed))
 }

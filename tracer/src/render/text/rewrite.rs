@@ -146,7 +146,7 @@ pub(super) fn short_rule(rule: &Rule) -> String {
         (_, Some(handle)) if native => format!(" handle {handle}"),
         (Some(index), _) => format!(" rule {index}"),
         (None, Some(handle)) => format!(" handle {handle}"),
-        (None, None) => String::new(),
+        (None, None) => " policy".to_owned(), // no rule, but what is done where none decides
     };
     let family = if native {
         format!("{} ", name(&rule.family))
