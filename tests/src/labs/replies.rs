@@ -50,6 +50,7 @@ fn reply_dropped_by_policy() -> Result<()> {
     let claims = format!(
         "{REQUEST}
          dropped: NETFILTER_DROP
+         policy-drop: iptables-legacy filter/FORWARD 1
          source-preserved, on the wire 10.12.3.4, reply-lost"
     );
     unheard(
@@ -86,6 +87,7 @@ fn udp_reply_dropped() -> Result<()> {
     })?;
     let claims = "udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
         dropped: NETFILTER_DROP
+        policy-drop: iptables-legacy filter/FORWARD 1
         source-preserved, on the wire 10.12.3.4, reply-lost";
     hold(
         &lab,

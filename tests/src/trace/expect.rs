@@ -154,7 +154,8 @@ pub fn compare(name: &str, report: &Report, names: &Names) -> Result<()> {
     let (is, should) = if kernel == NATIVE {
         (pretty(&is)?, should.to_owned())
     } else {
-        let should = serde_json::from_str(should).with_context(|| format!("read expect/{name}.json"))?;
+        let should =
+            serde_json::from_str(should).with_context(|| format!("read expect/{name}.json"))?;
         (elsewhere(is)?, elsewhere(should)?)
     };
     if is != should {
