@@ -51,6 +51,10 @@ impl Names {
                 }
             }
         }
+        replacements.extend(
+            labs.iter()
+                .map(|(lab, _)| (lab.prefix().to_owned(), "<lab>".to_owned())),
+        );
         // Longer names first: `…-pod2` before `…-pod`.
         replacements.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
         Self { replacements }

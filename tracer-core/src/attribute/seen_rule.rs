@@ -39,15 +39,18 @@ pub(crate) fn was_met(at: At<'_>, rules: &Ruleset, netns: NetnsId, hits: &[&Rule
 /// What was seen to stop a packet last: hits of its own, in the order in which they were seen.
 pub(super) fn stopper<'b>(rules: &'b Ruleset, hits: &[&RuleHit]) -> Option<Stopper<'b>> {
     hits.iter().rev().find_map(|hit| {
-        let at = locate(rules, &hit.place).map(Stopper::Rule);
-        let found = at.or_else(|| policy(rules, hit))?;
-        // The packet log does not tell what a rule said; what it does tells.
-        let stops = match (&hit.verdict, found) {
-            (Some(verdict), _) => *verdict == Verdict::Drop,
-            (None, Stopper::Rule(at)) => drops(at.rule),
-            (None, Stopper::Policy(..)) => true,
+        let found = match &hit.place {
+            RulePlace::Policy { .. } => return policy(rules, hit),
+            place => locate(rules, place)?,
         };
-        stops.then_some(found)
+        // iptables-legacy's trace does not say what a rule said (and calls any verdict without a condition
+        // a return); what the rule does tells.
+        let legacy = found.table.id.backend == Backend::IptablesLegacy;
+        let stops = match &hit.verdict {
+            Some(verdict) if !legacy => *verdict == Verdict::Drop,
+            _ => drops(found.rule),
+        };
+        stops.then_some(Stopper::Rule(found))
     })
 }
 
@@ -61,8 +64,18 @@ fn drops(rule: &Rule) -> bool {
     rule.steps.iter().any(ends)
 }
 
+/// Whether a rule accepts or drops whatever comes to it.
+fn ends_all(rule: &Rule) -> bool {
+    matches!(
+        rule.steps.as_slice(),
+        [Step::Do(Action::Verdict(Verdict::Accept | Verdict::Drop))]
+    )
+}
+
 /// The chain whose policy was seen to decide, where that is drop. Only nftables' own trace says what
-/// the policy was, so one of which that is not told is iptables-legacy's.
+/// the policy was, so one of which that is not told is iptables-legacy's. That one's trace also says
+/// policy where a rule without a condition decides (`get_chainname_rulenum`, net/ipv4/netfilter/ip_tables.c),
+/// and then no packet comes to the policy.
 fn policy<'b>(rules: &'b Ruleset, hit: &RuleHit) -> Option<Stopper<'b>> {
     let RulePlace::Policy {
         family,
@@ -79,8 +92,16 @@ fn policy<'b>(rules: &'b Ruleset, hit: &RuleHit) -> Option<Stopper<'b>> {
         store && (id.family, id.name.as_str()) == (*family, table.as_str())
     })?;
     let chain = table.chain(chain)?;
-    let drops = chain.base.as_ref()?.policy == Policy::Drop;
-    drops.then_some(Stopper::Policy(table, chain))
+    let last = chain.rules.iter().find(|rule| legacy && ends_all(rule));
+    let stops = match last {
+        Some(rule) => drops(rule),
+        None => chain.base.as_ref()?.policy == Policy::Drop,
+    };
+    let stopper = match last {
+        Some(rule) => Stopper::Rule(At { table, chain, rule }),
+        None => Stopper::Policy(table, chain),
+    };
+    stops.then_some(stopper)
 }
 
 fn same_hook(seen: Option<Hook>, wanted: Option<RewriteHook>) -> bool {

@@ -64,9 +64,12 @@ fn policy(scene: &Scene<'_>) -> Explanation {
 impl Explanation {
     /// Netfilter dropped it, and the rules as they were read would have let it pass.
     pub(crate) fn by_no_rule(&mut self) {
+        self.text = self
+            .text
+            .replacen("a netfilter rule or chain policy", "netfilter", 1);
         self.text.push_str(
-            ": but none of its rules and policies would, as they are now; what else may drop there \
-             is a program (NFQUEUE, BPF), or the kernel itself",
+            ", but none of the rules and policies there would, as they are now: what else may drop is \
+             a BPF program at its hooks, a program in user space, or the kernel itself",
         );
         self.fix = Some(
             "`nft list hooks` there: what is hooked beside the chains; `conntrack -S`: drop and \

@@ -43,7 +43,9 @@ fn words(scene: &Scene<'_>, hook: Hook) -> (String, String) {
          program is it?"
     );
     let at_cgroup = match scene.cgroup() {
-        Some(path) => format!("`bpftool cgroup show` of {path} and those above: whose program is it?"),
+        Some(path) => {
+            format!("`bpftool cgroup show` of {path} and those above: whose program is it?")
+        }
         None => "`bpftool cgroup tree`: whose program is it?".to_owned(),
     };
     match hook {
@@ -61,7 +63,9 @@ fn words(scene: &Scene<'_>, hook: Hook) -> (String, String) {
             at_cgroup,
         ),
         Hook::Socket => (
-            format!("the receiving socket's own filter, or an ingress program of its cgroup, in {space}"),
+            format!(
+                "the receiving socket's own filter, or an ingress program of its cgroup, in {space}"
+            ),
             at_cgroup,
         ),
     }

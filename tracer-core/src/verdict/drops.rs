@@ -8,9 +8,7 @@ use crate::attribute::{self, Stopped, number_at};
 use crate::explain::{Explanation, explain, is_loss};
 use crate::inventory::Inventory;
 use crate::journey::{Direction, Journey, Loss};
-use crate::report::{
-    Code, Delivery, DeliveryCode, Drop, Finding, RewriteDirection, Severity,
-};
+use crate::report::{Code, Delivery, DeliveryCode, Drop, Finding, RewriteDirection, Severity};
 use serde_json::{Value, json};
 
 /// A drop that is told.

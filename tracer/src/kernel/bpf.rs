@@ -179,7 +179,13 @@ pub(super) fn cgroup_programs(folder: BorrowedFd<'_>, egress: bool) -> io::Resul
         pad: 0,
     };
     // SAFETY: the kernel writes at most `prog_cnt` ids to `ids`, and counts into the attributes.
-    unsafe { call(PROG_QUERY, (&raw mut attributes).cast(), size_of::<ProgQuery>()) }?;
+    unsafe {
+        call(
+            PROG_QUERY,
+            (&raw mut attributes).cast(),
+            size_of::<ProgQuery>(),
+        )
+    }?;
     // No program has the id 0, so the list ends with the first.
     Ok(ids.into_iter().take_while(|id| *id != 0).collect())
 }
@@ -210,11 +216,7 @@ unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<i32> {
 ///
 /// # Safety
 /// `at` must point to `size` bytes as [`bpf`] asks for them, writable where the command writes there.
-unsafe fn call(
-    command: libc::c_long,
-    at: *const libc::c_void,
-    size: usize,
-) -> io::Result<i32> {
+unsafe fn call(command: libc::c_long, at: *const libc::c_void, size: usize) -> io::Result<i32> {
     // SAFETY: the kernel reads `size` bytes there.
     let done = unsafe { libc::syscall(libc::SYS_bpf, command, at, size) };
     if done < 0 {

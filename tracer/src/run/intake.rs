@@ -127,7 +127,8 @@ impl Intake<'_> {
             self.words.name(&mut drop);
             self.inquiries.about(&mut drop);
             let known = &self.survey.inventory().cgroups;
-            self.cgroups.extend(drop.cgroup.filter(|id| !known.contains_key(id)));
+            self.cgroups
+                .extend(drop.cgroup.filter(|id| !known.contains_key(id)));
             if is_of_netfilter(&drop)
                 && let Some(netns) = drop.netns.and_then(|id| self.survey.netns(id))
             {

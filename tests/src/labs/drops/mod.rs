@@ -34,10 +34,17 @@ fn one_request(lab: &Lab, name: &str, ends: Outcome, reason: &str, why: &str) ->
 /// A pod that sends with a source that is not its own.
 fn spoofing(name: &str, source: &str) -> Result<Lab> {
     let mut net = cast::one_pod(name, RouteBack::Known);
-    net.ip("pod", &format!("addr add {source}/32 dev lo")).ip(
-        "pod",
-        &format!("route replace default via 10.12.3.1 src {source}"),
-    );
+    net.ip("pod", &format!("addr add {source}/32 dev lo"))
+        .ip(
+            "pod",
+            &format!("route replace default via 10.12.3.1 src {source}"),
+        )
+        // The node would not even answer the question for its own address.
+        .ip("node", "link set veth-pod address 02:00:00:00:00:01")
+        .ip(
+            "pod",
+            "neigh replace 10.12.3.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent",
+        );
     net.up()
 }
 

@@ -3,12 +3,12 @@
 use anyhow::{Context as _, Result};
 use std::os::fd::OwnedFd;
 
-use super::super::steps::{hold, watch_with};
+use super::super::steps::{A_MOMENT, hold, same, watch, watch_with};
 use super::{Case, DROPPED, Kernel, one_request};
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::lab::{Container, Lab, Running, bpf};
 use crate::trace::Srctrace;
-use crate::traffic::{Behaviour, Outcome, StreamServer};
+use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
 
 pub(in super::super) const CASES: &[Case] = &[
     Case::new("b9_program_drops", &["B9"], program_drops).on(WITH_TCX),
@@ -48,15 +48,24 @@ fn on_the_way_out() -> Result<()> {
     let program = lab.in_ns("node", || {
         bpf::attach_tcx(index("eth0")?, "policy_engine", true, true)
     })??;
-    one_request(
-        &lab,
-        "b9_program_drops_on_the_way_out",
-        Outcome::Silence,
-        "TC_EGRESS",
-        "dropped-by-program",
-    )?;
+    // Our own program at that device would see the packet before the other one does.
+    let report = watch(&lab, &["--dest", PEER, "--tap", "tracepoint"], 1, || {
+        let call = StreamCall::new("pod", "10.20.30.40:443", 43_210).patience(A_MOMENT);
+        same("the request", call.run(&lab)?, Outcome::Silence)
+    })?;
     drop(program);
-    Ok(())
+    let claims = format!(
+        "{DROPPED}
+         dropped: TC_EGRESS
+         source-unknown, on the wire null, dropped"
+    );
+    hold(
+        &lab,
+        &report,
+        "b9_program_drops_on_the_way_out",
+        &[&claims],
+        &[(0, "dropped-by-program")],
+    )
 }
 
 /// Which of several it was, the kernel does not tell.
@@ -89,7 +98,7 @@ fn xdp_drops() -> Result<()> {
         &lab,
         "b9_xdp_program_drops",
         Outcome::Silence,
-        "XDP",
+        "NOT_SPECIFIED",
         "dropped-by-program",
     )?;
     drop(program);

@@ -10,16 +10,16 @@ use crate::traffic::{Outcome, SocketOption, StreamCall, UdpCall};
 pub(in super::super) const CASES: &[Case] = &[
     Case::new("b6_no_route", &["B6"], no_route),
     Case::new("b6_blackhole", &["B6"], || {
-        refusing_route("blackhole", Outcome::Silence)
+        refusing_route("blackhole", Outcome::Silence, "NOT_SPECIFIED")
     }),
     Case::new("b6_prohibit", &["B6"], || {
-        refusing_route("prohibit", Outcome::Refused)
+        refusing_route("prohibit", Outcome::Refused, "NOT_SPECIFIED")
     }),
     Case::new("b6_unreachable", &["B6"], || {
-        refusing_route("unreachable", Outcome::Refused)
+        refusing_route("unreachable", Outcome::Refused, "NOT_SPECIFIED")
     }),
     Case::new("b6_throw", &["B6"], || {
-        refusing_route("throw", Outcome::Refused)
+        refusing_route("throw", Outcome::Refused, "IP_INNOROUTES")
     }),
     Case::new("b6_prohibited_by_an_ip_rule", &["B6"], prohibited_by_rule),
     Case::new("b6_no_route_ipv6", &["B6"], no_route_ipv6),
@@ -52,16 +52,10 @@ fn no_route() -> Result<()> {
     )
 }
 
-fn refusing_route(kind: &str, ends: Outcome) -> Result<()> {
+fn refusing_route(kind: &str, ends: Outcome, reason: &str) -> Result<()> {
     let lab = cast::one_pod("b6kind", RouteBack::Known).up()?;
     lab.ip("node", &format!("route add {kind} {PEER}"))?;
-    one_request(
-        &lab,
-        &format!("b6_{kind}"),
-        ends,
-        "NOT_SPECIFIED",
-        "no-route",
-    )
+    one_request(&lab, &format!("b6_{kind}"), ends, reason, "no-route")
 }
 
 fn forwarding_off() -> Result<()> {
