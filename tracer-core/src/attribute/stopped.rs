@@ -29,6 +29,8 @@ pub enum Stopped {
     By(report::Rule),
     /// None of them does: something else at a hook did.
     ByNone,
+    /// None of those that are walked does, and there are rules of bridges, which are not.
+    PerhapsOnABridge,
 }
 
 /// Asks the rules of the namespace in which a packet died; `None` where they do not tell.
@@ -64,7 +66,7 @@ pub fn stopped(
         }
         (Some(seen), _) => Some(by(seen, &[], RuleEvidence::Observed)),
         (None, Some((by_rules, path))) => Some(by(by_rules, &path, RuleEvidence::Replayed)),
-        (None, None) => passes(&outcome, rules.ruleset).then_some(Stopped::ByNone),
+        (None, None) => passes(&outcome).then(|| by_others(rules.ruleset)),
     }
 }
 
@@ -94,12 +96,18 @@ fn replayed<'r>(outcome: &Outcome<'r>) -> Option<(Stopper<'r>, Vec<At<'r>>)> {
     found
 }
 
-/// Whether the rules certainly let it through. Those of bridges are not walked.
-fn passes(outcome: &Outcome<'_>, rules: &Ruleset) -> bool {
+/// Whether the rules certainly let it through.
+fn passes(outcome: &Outcome<'_>) -> bool {
+    outcome.doubts.is_empty() && outcome.ends.iter().all(|end| end.fate == Fate::Passes)
+}
+
+/// Who else may have stopped it.
+fn by_others(rules: &Ruleset) -> Stopped {
     let on_bridges = |table: &Table| table.id.family == Family::Bridge;
-    outcome.doubts.is_empty()
-        && outcome.ends.iter().all(|end| end.fate == Fate::Passes)
-        && !rules.tables.iter().any(on_bridges)
+    match rules.tables.iter().any(on_bridges) {
+        true => Stopped::PerhapsOnABridge,
+        false => Stopped::ByNone,
+    }
 }
 
 fn by(stopper: Stopper<'_>, path: &[At<'_>], evidence: RuleEvidence) -> Stopped {

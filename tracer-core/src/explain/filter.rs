@@ -79,6 +79,17 @@ impl Explanation {
     }
 }
 
+impl Explanation {
+    /// None of the rules that are walked would have dropped it, and there are rules of bridges.
+    pub(crate) fn perhaps_on_a_bridge(&mut self) {
+        self.text.push_str(
+            ": perhaps one of its bridges' (nft's family bridge, ebtables), which are not followed here; \
+             none of the others would",
+        );
+        self.fix = Some("`nft list ruleset bridge` and `ebtables -L --Lc` there".into());
+    }
+}
+
 /// By where the packet was, as far as its last sighting and its addresses tell.
 fn stage(scene: &Scene<'_>) -> &'static str {
     let out = scene

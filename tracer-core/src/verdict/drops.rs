@@ -56,6 +56,7 @@ pub(super) fn name_rules(told: &mut [Told<'_>], journey: &Journey, context: &Con
                 explained.rule = Some(rule);
             }
             Some(Stopped::ByNone) => explained.by_no_rule(),
+            Some(Stopped::PerhapsOnABridge) => explained.perhaps_on_a_bridge(),
             None => {}
         }
     }

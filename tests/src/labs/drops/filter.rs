@@ -111,6 +111,7 @@ fn policy_after_masquerade() -> Result<()> {
          request src 10.12.3.4:43210 > 10.12.3.9:43210 at pod, postrouting, netfilter, by conntrack
          rule nft t/c handle 2
          dropped: NETFILTER_DROP
+         policy-drop: nft t/c policy
          unowned-rule: nft t/c handle 2
          source-rewritten, on the wire 10.12.3.9, dropped"
     );
