@@ -204,6 +204,7 @@ fn small_mtu_here() -> Result<()> {
         "{REQUEST}
          dropped: PKT_TOO_BIG
          dropped: NETFILTER_DROP
+         policy-drop: nft t/c handle 2
          source-preserved, on the wire 10.12.3.4, in-progress"
     );
     stuck(&lab, "b8_small_mtu_on_the_node", &claims)
