@@ -26,7 +26,7 @@ pub enum Stopper<'r> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stopped {
     /// This rule dropped it; a chain's policy is one without a number.
-    By(report::Rule),
+    By(Box<report::Rule>),
     /// None of them does: something else at a hook did.
     ByNone,
     /// None of those that are walked does, and there are rules of bridges, which are not.
@@ -111,7 +111,7 @@ fn by_others(rules: &Ruleset) -> Stopped {
 }
 
 fn by(stopper: Stopper<'_>, path: &[At<'_>], evidence: RuleEvidence) -> Stopped {
-    Stopped::By(match stopper {
+    let rule = match stopper {
         Stopper::Rule(at) if path.is_empty() => view(at, &[at], evidence),
         Stopper::Rule(at) => view(at, path, evidence),
         Stopper::Policy(table, chain) => report::Rule {
@@ -127,7 +127,8 @@ fn by(stopper: Stopper<'_>, path: &[At<'_>], evidence: RuleEvidence) -> Stopped 
             evidence,
             path: Vec::new(),
         },
-    })
+    };
+    Stopped::By(Box::new(rule))
 }
 
 /// The packet as the namespace's first hook saw it.

@@ -53,7 +53,7 @@ pub(super) fn name_rules(told: &mut [Told<'_>], journey: &Journey, context: &Con
             Some(Stopped::By(rule)) => {
                 explained.text.push_str(": ");
                 explained.text.push_str(&rules::stopper_name(&rule));
-                explained.rule = Some(rule);
+                explained.rule = Some(*rule);
             }
             Some(Stopped::ByNone) => explained.by_no_rule(),
             Some(Stopped::PerhapsOnABridge) => explained.perhaps_on_a_bridge(),
