@@ -187,6 +187,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         contract::CASES,
         counts::CASES,
         debug_container::CASES,
+        drops::answers::CASES,
         drops::filter::CASES,
         drops::noise::CASES,
         drops::programs::CASES,

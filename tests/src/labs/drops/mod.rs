@@ -1,5 +1,6 @@
 //! Rows B and D: where a request died, and why.
 
+pub(super) mod answers;
 pub(super) mod filter;
 pub(super) mod noise;
 pub(super) mod programs;
