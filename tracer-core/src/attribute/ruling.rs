@@ -55,6 +55,8 @@ pub struct Ruling<'a, 'b> {
     pub passage: Passage<'a>,
     /// What its rules do to such a packet, by what is known of it.
     pub outcome: Outcome<'b>,
+    /// Of that, only what agrees with what was seen.
+    pub given: Outcome<'b>,
     /// What became of its addresses there.
     pub seen: Seen,
     /// The rules were changed at about that time.
@@ -65,11 +67,10 @@ impl<'b> Ruling<'_, 'b> {
     /// The rule that did what was seen to the source or the destination, if just one can have.
     #[must_use]
     pub fn decision(&self, source: bool) -> Option<Decision<'b>> {
-        let given = self.outcome.given(&self.seen);
         let answer = if source {
-            given.source()
+            self.given.source()
         } else {
-            given.destination()
+            self.given.destination()
         };
         match answer.candidates.as_slice() {
             [Some(one)] => Some((*one).clone()),
@@ -89,11 +90,14 @@ pub fn rulings<'a, 'b>(
         let (rules, changed) = rules.at(passage.netns, journey.first_ns)?;
         let here = inventory.namespaces.get(&passage.netns)?;
         let (packet, way) = packet(journey, &passage, inventory);
+        let outcome = evaluate(&rules, &packet, way, here);
+        let seen = seen(journey, &passage);
         Some(Ruling {
             rules: rules.ruleset,
             passage,
-            outcome: evaluate(&rules, &packet, way, here),
-            seen: seen(journey, &passage),
+            given: outcome.given(&seen),
+            outcome,
+            seen,
             changed,
         })
     };
@@ -185,8 +189,7 @@ fn translated(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>, hits: &[&RuleHit])
 
 /// Names the rule that wrote the address without conntrack, where just one can have.
 fn stateless(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>) {
-    let given = ruling.outcome.given(&ruling.seen);
-    let mut writers = given.ends.iter().map(|end| end.stateless.as_slice());
+    let mut writers = ruling.given.ends.iter().map(|end| end.stateless.as_slice());
     let first = writers.next().unwrap_or_default();
     let ([at], true) = (first, writers.all(|other| other == first)) else {
         return;

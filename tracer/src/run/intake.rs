@@ -32,6 +32,7 @@ impl Live<'_> {
                 return;
             }
             // Memory before order: what is held back is processed now.
+            self.library.hurry(self.trace.rulebook());
             let flows = self.advance(clock::monotonic_ns());
             if self.tell(&flows).is_err() {
                 return;
