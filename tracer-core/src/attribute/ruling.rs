@@ -35,7 +35,7 @@ impl<'b> Consulted<'b> {
         }
     }
 
-    fn at(&self, netns: NetnsId, time_ns: u64) -> Option<(Rc<Rules<'b>>, bool)> {
+    pub(super) fn at(&self, netns: NetnsId, time_ns: u64) -> Option<(Rc<Rules<'b>>, bool)> {
         let reading = self.book.at(netns, time_ns)?;
         let mut indexed = self.indexed.borrow_mut();
         let key = std::ptr::from_ref(reading.rules).addr();

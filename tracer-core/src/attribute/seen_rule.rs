@@ -1,11 +1,14 @@
 //! Rules that were seen to run, found in the rules as they were read.
 
 use super::ruling::{Ruling, hook};
+use super::stopped::Stopper;
 use crate::evaluate::At;
 use crate::event::NetnsId;
 use crate::observed::{RuleHit, RulePlace};
 use crate::report::RewriteHook;
-use crate::ruleset::{Action, Backend, Chain, Family, Hook, NatKind, Rule, Ruleset, Step, Table};
+use crate::ruleset::{
+    Action, Backend, Chain, Family, Hook, NatKind, Policy, Rule, Ruleset, Step, Table, Verdict,
+};
 
 /// The NAT rule that was seen to translate the flow's first packet in a ruling's namespace.
 pub(super) fn translator<'b>(
@@ -31,6 +34,74 @@ pub(crate) fn was_met(at: At<'_>, rules: &Ruleset, netns: NetnsId, hits: &[&Rule
     let places = here.flat_map(|hit| hit.path.iter().map(|(p, _)| p).chain([&hit.place]));
     let mut found = places.filter_map(|place| locate(rules, place));
     found.any(|met| met == at)
+}
+
+/// What was seen to stop a packet last: hits of its own, in the order in which they were seen.
+pub(super) fn stopper<'b>(rules: &'b Ruleset, hits: &[&RuleHit]) -> Option<Stopper<'b>> {
+    hits.iter().rev().find_map(|hit| {
+        let found = match &hit.place {
+            RulePlace::Policy { .. } => return policy(rules, hit),
+            place => locate(rules, place)?,
+        };
+        // iptables-legacy's trace does not say what a rule said (and calls any verdict without a condition
+        // a return); what the rule does tells.
+        let legacy = found.table.id.backend == Backend::IptablesLegacy;
+        let stops = match &hit.verdict {
+            Some(verdict) if !legacy => *verdict == Verdict::Drop,
+            _ => drops(found.rule),
+        };
+        stops.then_some(Stopper::Rule(found))
+    })
+}
+
+fn drops(rule: &Rule) -> bool {
+    let ends = |step: &Step| {
+        matches!(
+            step,
+            Step::Do(Action::Verdict(Verdict::Drop | Verdict::Reject(_)))
+        )
+    };
+    rule.steps.iter().any(ends)
+}
+
+/// Whether a rule accepts or drops whatever comes to it.
+fn ends_all(rule: &Rule) -> bool {
+    matches!(
+        rule.steps.as_slice(),
+        [Step::Do(Action::Verdict(Verdict::Accept | Verdict::Drop))]
+    )
+}
+
+/// The chain whose policy was seen to decide, where that is drop. Only nftables' own trace says what
+/// the policy was, so one of which that is not told is iptables-legacy's. That one's trace also says
+/// policy where a rule without a condition decides (`get_chainname_rulenum`, net/ipv4/netfilter/ip_tables.c),
+/// and then no packet comes to the policy.
+fn policy<'b>(rules: &'b Ruleset, hit: &RuleHit) -> Option<Stopper<'b>> {
+    let RulePlace::Policy {
+        family,
+        table,
+        chain,
+    } = &hit.place
+    else {
+        return None;
+    };
+    let legacy = hit.verdict.is_none();
+    let table = rules.tables.iter().find(|t| {
+        let id = &t.id;
+        let store = (id.backend == Backend::IptablesLegacy) == legacy;
+        store && (id.family, id.name.as_str()) == (*family, table.as_str())
+    })?;
+    let chain = table.chain(chain)?;
+    let last = chain.rules.iter().find(|rule| legacy && ends_all(rule));
+    let stops = match last {
+        Some(rule) => drops(rule),
+        None => chain.base.as_ref()?.policy == Policy::Drop,
+    };
+    let stopper = match last {
+        Some(rule) => Stopper::Rule(At { table, chain, rule }),
+        None => Stopper::Policy(table, chain),
+    };
+    stops.then_some(stopper)
 }
 
 fn same_hook(seen: Option<Hook>, wanted: Option<RewriteHook>) -> bool {

@@ -167,6 +167,9 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// What stands for the number where it is no rule, but what a chain does where none decides.
+    pub(crate) const POLICY: &str = " policy";
+
     /// The rule in a sentence: `iptables-legacy nat/IP-MASQ rule 3`, `nft ip agent/masq handle 6`.
     #[must_use]
     pub fn name(&self) -> String {
@@ -186,7 +189,7 @@ impl Rule {
             (_, Some(handle)) if native => format!(" handle {handle}"),
             (Some(index), _) => format!("{word} {index}"),
             (None, Some(handle)) => format!(" handle {handle}"),
-            (None, None) => String::new(),
+            (None, None) => Self::POLICY.to_owned(),
         };
         let store = tool(&self.backend, &self.family);
         format!("{store} {}/{}{number}", self.table, self.chain)

@@ -17,7 +17,7 @@ mod rules;
 mod sockets;
 mod taps;
 
-pub use attached::{name_programs, tcx_programs};
+pub use attached::{cgroup_programs, name_programs, tcx_programs};
 pub use drops::DropWords;
 pub use error::KernelError;
 pub use filter::Filter;

@@ -156,6 +156,14 @@ pub(super) fn name(rule: &Rule) -> String {
     }
 }
 
+/// What stopped a packet, in a sentence: a rule, or a chain's policy, which has no number.
+pub(super) fn stopper_name(rule: &Rule) -> String {
+    match rule.name().strip_suffix(Rule::POLICY) {
+        Some(chain) => format!("the policy of {chain}, since no rule there accepts it"),
+        None => name(rule),
+    }
+}
+
 fn name_at(at: At<'_>) -> String {
     name(&view(at, &[at], RuleEvidence::Replayed))
 }
