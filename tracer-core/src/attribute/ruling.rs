@@ -180,7 +180,10 @@ fn translated(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>, hits: &[&RuleHit])
         (None, None) => return,
     };
     let marker = replayed.as_ref().and_then(|d| d.marked_by.last());
-    rewrite.marked_by = marker.map(|at| view(*at, &[*at], RuleEvidence::Replayed));
+    rewrite.marked_by = marker.map(|m| {
+        let evidence = seen_rule::evidence(m.by, ruling, hits);
+        view(m.by, &m.path, evidence)
+    });
     let mut rules = [&rewrite.rule, &rewrite.marked_by].into_iter().flatten();
     if rules.any(is_service) && rewrite.place == report::Where::Node {
         rewrite.place = report::Where::Service;

@@ -2,9 +2,8 @@
 
 use super::ruling::{Ruling, hook};
 use crate::evaluate::At;
-use crate::event::NetnsId;
 use crate::observed::{RuleHit, RulePlace};
-use crate::report::RewriteHook;
+use crate::report::{RewriteHook, RuleEvidence};
 use crate::ruleset::{Action, Backend, Chain, Family, Hook, NatKind, Rule, Ruleset, Step, Table};
 
 /// The NAT rule that was seen to translate the flow's first packet in a ruling's namespace.
@@ -16,21 +15,35 @@ pub(super) fn translator<'b>(
 ) -> Option<At<'b>> {
     let here = hits.iter().filter(|hit| hit.netns == ruling.passage.netns);
     let mut found = here
-        .filter(|hit| same_hook(hit.hook, wanted))
-        .filter_map(|hit| Some((hit, locate(ruling.rules, &hit.place)?)))
-        .filter(|(hit, at)| translates(at.rule, hit.hook, source))
-        .map(|(_, at)| at);
+        .map(|hit| (hit, hook_of(hit, ruling.rules)))
+        .filter(|(_, hook)| same_hook(*hook, wanted))
+        .filter_map(|(hit, hook)| Some((locate(ruling.rules, &hit.place)?, hook)))
+        .filter(|(at, hook)| translates(at.rule, *hook, source))
+        .map(|(at, _)| at);
     let first = found.next()?;
     // Two rules for one packet: which of them did it is not for us to choose.
     found.all(|other| other == first).then_some(first)
 }
 
-/// Whether a rule was seen among those that a flow's first packet met in a namespace.
-pub(crate) fn was_met(at: At<'_>, rules: &Ruleset, netns: NetnsId, hits: &[&RuleHit]) -> bool {
+/// How it is known that a flow's first packet met a rule in a ruling's namespace: the rule was
+/// among those that were seen there, or today's rules lead to it.
+pub(crate) fn evidence(at: At<'_>, ruling: &Ruling<'_, '_>, hits: &[&RuleHit]) -> RuleEvidence {
+    let netns = ruling.passage.netns;
     let here = hits.iter().filter(|hit| hit.netns == netns);
     let places = here.flat_map(|hit| hit.path.iter().map(|(p, _)| p).chain([&hit.place]));
-    let mut found = places.filter_map(|place| locate(rules, place));
-    found.any(|met| met == at)
+    let mut found = places.filter_map(|place| locate(ruling.rules, place));
+    match found.any(|met| met == at) {
+        true => RuleEvidence::Observed,
+        false => RuleEvidence::Replayed,
+    }
+}
+
+/// The hook of a hit. nftables' trace does not tell it: a traversal begins in a base chain, with the
+/// first rule that matched there.
+fn hook_of(hit: &RuleHit, rules: &Ruleset) -> Option<Hook> {
+    let first = hit.path.first().map_or(&hit.place, |(place, _)| place);
+    let base = || Some(locate(rules, first)?.chain.base.as_ref()?.hook);
+    hit.hook.or_else(base)
 }
 
 fn same_hook(seen: Option<Hook>, wanted: Option<RewriteHook>) -> bool {
@@ -58,6 +71,12 @@ fn locate<'b>(rules: &'b Ruleset, place: &RulePlace) -> Option<At<'b>> {
             table,
             chain,
             index,
+        }
+        | RulePlace::Policy {
+            family,
+            table,
+            chain,
+            index: Some(index),
         } => {
             let is = |t: &&Table| is_table(t, Backend::IptablesLegacy, *family, table);
             let table = rules.tables.iter().find(is)?;

@@ -28,12 +28,12 @@ impl<'r> Walk<'_, 'r> {
             Action::Nat(nat) => return self.nat(at, nat, world, exits),
             Action::SetMark { and, xor } => {
                 let mark = world.state.mark.masked(*and, *xor);
-                world.set_mark(at, !and | xor, mark);
+                world.set_mark(self.marker(at), !and | xor, mark);
             }
             Action::RestoreMark { nfmask, ctmask } if world.has_entry() => {
                 let taken = world.state.ct_mark.masked(*ctmask, 0);
                 let mark = world.state.mark.masked(!nfmask, 0).xor(taken);
-                world.set_mark(at, nfmask | ctmask, mark);
+                world.set_mark(self.marker(at), nfmask | ctmask, mark);
             }
             Action::SetCtMark { and, xor } if world.has_entry() => {
                 world.state.ct_mark = world.state.ct_mark.masked(*and, *xor);

@@ -104,7 +104,16 @@ pub struct Decision<'r> {
     /// Into what.
     pub translation: Translation,
     /// Rules that set the mark bits which rules on this path tested.
-    pub marked_by: Vec<At<'r>>,
+    pub marked_by: Vec<Marker<'r>>,
+}
+
+/// A rule that wrote bits of the packet's mark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marker<'r> {
+    /// The rule.
+    pub by: At<'r>,
+    /// The rules that led to it, itself last.
+    pub path: Vec<At<'r>>,
 }
 
 /// What a packet's source or destination becomes.

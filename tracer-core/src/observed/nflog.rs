@@ -74,22 +74,24 @@ fn step(family: Family, prefix: &str) -> Option<(String, RulePlace, Option<Verdi
     let (rest, number) = rest.rsplit_once(':')?;
     let (chain, kind) = rest.rsplit_once(':')?;
     let (table, chain) = (table.to_owned(), chain.to_owned());
+    let index = number.parse().ok()?;
     let verdict = (kind == "return").then_some(Verdict::Return);
-    let place = if kind == "policy" {
-        RulePlace::Policy {
+    let of = table.clone();
+    let place = match kind {
+        "policy" => RulePlace::Policy {
             family,
-            table: table.clone(),
+            table,
             chain,
-        }
-    } else {
-        RulePlace::Legacy {
+            index: Some(index),
+        },
+        _ => RulePlace::Legacy {
             family,
-            table: table.clone(),
+            table,
             chain,
-            index: number.parse().ok()?,
-        }
+            index,
+        },
     };
-    Some((table, place, verdict))
+    Some((of, place, verdict))
 }
 
 /// A packet in a table.
