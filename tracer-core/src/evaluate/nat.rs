@@ -23,6 +23,7 @@ impl<'r> Walk<'_, 'r> {
         exits: &mut Exits<'r>,
     ) {
         let Some(translation) = self.translation(nat, &world) else {
+            world.gives_up();
             return exits.next.push(world);
         };
         match world.ghost.clone() {

@@ -45,7 +45,18 @@ pub struct End<'r> {
     /// What was assumed to come to this end.
     pub assumed: Vec<Assumption>,
     /// Every rule whose tests held, in the order in which the packet met them.
-    pub trace: Vec<At<'r>>,
+    pub trace: Vec<Met<'r>>,
+}
+
+/// A rule whose tests held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Met<'r> {
+    /// The rule.
+    pub at: At<'r>,
+    /// Whether it was carried out to its end. nftables gives up a rule whose map has no element for
+    /// the packet, or which reads from a conntrack entry that is not there (`NFT_BREAK`): its
+    /// counter has moved, and the kernel's trace does not show it.
+    pub whole: bool,
 }
 
 /// Something undecided that was taken to be one way.

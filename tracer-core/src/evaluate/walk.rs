@@ -165,7 +165,7 @@ impl<'r> Walk<'_, 'r> {
                     let passive = matches!(action, Action::Pass(_));
                     for mut world in worlds {
                         if !counted && !passive {
-                            world.trace.push(at);
+                            world.meets(at);
                         }
                         self.act(at, action, world, &mut exits);
                     }
@@ -177,7 +177,7 @@ impl<'r> Walk<'_, 'r> {
             }
         }
         if !counted {
-            exits.on.iter_mut().for_each(|world| world.trace.push(at));
+            exits.on.iter_mut().for_each(|world| world.meets(at));
         }
         back.append(&mut exits.back);
         exits.next.append(&mut exits.on);

@@ -2,7 +2,7 @@
 
 use super::Bits;
 use super::index::At;
-use super::outcome::{Assumption, Decision, Exemption, Fate, Marker};
+use super::outcome::{Assumption, Decision, Exemption, Fate, Marker, Met};
 use super::packet::{FlowState, Packet};
 use std::net::IpAddr;
 
@@ -22,7 +22,7 @@ pub(super) struct World<'r> {
     /// Assumptions from here on still hold of the packet as it is now.
     pub(super) since: usize,
     /// Rules whose tests all held, in order.
-    pub(super) trace: Vec<At<'r>>,
+    pub(super) trace: Vec<Met<'r>>,
 }
 
 /// What tells worlds apart.
@@ -138,6 +138,18 @@ impl<'r> World<'r> {
     /// The packet changed: what was assumed of it before need not hold any more.
     pub(super) fn changed(&mut self) {
         self.since = self.assumed.len();
+    }
+
+    /// The rule's tests hold.
+    pub(super) fn meets(&mut self, at: At<'r>) {
+        self.trace.push(Met { at, whole: true });
+    }
+
+    /// The rule that it last met was given up.
+    pub(super) fn gives_up(&mut self) {
+        if let Some(met) = self.trace.last_mut() {
+            met.whole = false;
+        }
     }
 
     /// Writes bits of the mark: `(mark & and) ^ xor`.

@@ -33,13 +33,20 @@ const PAUSE_NS: u64 = 50_000_000;
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    family: Family,
-    hook: Hook,
-    tuple: Tuple,
-    table: String,
-    place: RulePlace,
-    verdict: Option<Verdict>,
-    mark: Option<u32>,
+    /// The packet's family.
+    pub family: Family,
+    /// At which hook.
+    pub hook: Hook,
+    /// The packet as that hook has it.
+    pub tuple: Tuple,
+    /// The table.
+    pub table: String,
+    /// The rule, or the policy.
+    pub place: RulePlace,
+    /// `Return` where it ended a chain without a condition; of other rules it is not told.
+    pub verdict: Option<Verdict>,
+    /// The packet's mark.
+    pub mark: Option<u32>,
 }
 
 /// Reads the body of one `NFULNL_MSG_PACKET` message; `None` where it is no trace.
