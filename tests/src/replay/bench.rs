@@ -75,13 +75,13 @@ impl Bench {
     }
 
     pub(super) fn round(&mut self, draft: &Draft, seed: u64) -> Result<Round> {
+        self.witness.forget()?;
         kernel::load(&self.lab, draft)?;
         let reading = kernel::read(&self.lab, draft)?;
         let probes = self.probes(draft.six, seed);
         let rules = Rules::new(&reading.ruleset);
         let asked = probes.iter().map(|probe| self.ask(&rules, probe));
         let outcomes: Vec<Outcome<'_>> = asked.collect();
-        self.witness.forget()?;
         let arrivals = self.send(&probes, &outcomes)?;
         let certain = outcomes
             .iter()
@@ -97,15 +97,21 @@ impl Bench {
             }
         }
         let traced = self.rules_met(&reading.ruleset, &probes, &outcomes, &mut difference)?;
-        // What a REJECT sends back passes rules too.
-        if certain && !outcomes.iter().any(rejected) {
-            self.counters(draft, &reading.ruleset, &outcomes, &mut difference)?;
+        let mut counted = false;
+        if certain {
+            let counters = kernel::counts(&self.lab, draft)?;
+            self.witness.listen()?;
+            // What a REJECT sends back passes rules too, and so does what IPv6 has to say.
+            counted = !self.witness.saw_others(&probes);
+            if counted {
+                compare_counters(&counters, &reading.ruleset, &outcomes, &mut difference);
+            }
         }
         kernel::clear(&self.lab, draft)?;
         let difference = (!difference.is_empty())
             .then(|| format!("{difference}\nthe dump was:\n{}", reading.dump));
         Ok(Round {
-            tally: Tally::of(&outcomes, traced),
+            tally: Tally::of(&outcomes, traced, counted),
             certain,
             difference,
         })
@@ -211,38 +217,6 @@ impl Bench {
         }
     }
 
-    /// Compares every rule's counter with how often the evaluator saw its tests hold.
-    fn counters(
-        &self,
-        draft: &Draft,
-        ruleset: &Ruleset,
-        outcomes: &[Outcome<'_>],
-        difference: &mut String,
-    ) -> Result<()> {
-        let mut expected = zero(ruleset);
-        for at in outcomes.iter().flat_map(|o| &o.ends).flat_map(|e| &e.trace) {
-            let id = at.at.id();
-            let key = (kernel::table_key(&id.table), id.chain, id.index);
-            *expected.entry(key).or_insert(0) += 1;
-        }
-        let counted = kernel::counts(&self.lab, draft)?;
-        for (rule, count) in &expected {
-            let kernel = counted.get(rule);
-            if kernel != Some(count) {
-                let _ = writeln!(difference, "{rule:?} matched {kernel:?}, should {count}");
-            }
-        }
-        if counted.len() != expected.len() {
-            let _ = writeln!(
-                difference,
-                "{} rules are counted, {} read",
-                counted.len(),
-                expected.len()
-            );
-        }
-        Ok(())
-    }
-
     /// Takes rules out for as long as the difference stays.
     pub(super) fn smallest(
         &mut self,
@@ -266,18 +240,33 @@ impl Bench {
     }
 }
 
-/// Whether the sender is told that a packet was dropped.
-fn rejected(outcome: &Outcome<'_>) -> bool {
-    let told = |end: &End<'_>| {
-        matches!(
-            end.fate,
-            Fate::Dropped {
-                reject: Some(_),
-                ..
-            }
-        )
-    };
-    outcome.ends.iter().any(told)
+/// Compares every rule's counter with how often the evaluator saw its tests hold.
+fn compare_counters(
+    counted: &Counts,
+    ruleset: &Ruleset,
+    outcomes: &[Outcome<'_>],
+    difference: &mut String,
+) {
+    let mut expected = zero(ruleset);
+    for met in outcomes.iter().flat_map(|o| &o.ends).flat_map(|e| &e.trace) {
+        let id = met.at.id();
+        let key = (kernel::table_key(&id.table), id.chain, id.index);
+        *expected.entry(key).or_insert(0) += 1;
+    }
+    for (rule, count) in &expected {
+        let kernel = counted.get(rule);
+        if kernel != Some(count) {
+            let _ = writeln!(difference, "{rule:?} matched {kernel:?}, should {count}");
+        }
+    }
+    if counted.len() != expected.len() {
+        let _ = writeln!(
+            difference,
+            "{} rules are counted, {} read",
+            counted.len(),
+            expected.len()
+        );
+    }
 }
 
 /// Whether a packet fared so.

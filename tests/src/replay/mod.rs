@@ -92,10 +92,11 @@ struct Tally {
     rejected: usize,
     rules_matched: usize,
     rules_traced: usize,
+    rulesets_counted: usize,
 }
 
 impl Tally {
-    fn of(outcomes: &[Outcome<'_>], traced: usize) -> Self {
+    fn of(outcomes: &[Outcome<'_>], traced: usize, counted: bool) -> Self {
         let ends = || outcomes.iter().filter_map(|outcome| outcome.ends.first());
         let count = |is: &dyn Fn(&End<'_>) -> bool| ends().filter(|end| is(end)).count();
         Self {
@@ -115,6 +116,7 @@ impl Tally {
             }),
             rules_matched: ends().map(|end| end.trace.len()).sum(),
             rules_traced: traced,
+            rulesets_counted: usize::from(counted),
         }
     }
 
@@ -127,5 +129,6 @@ impl Tally {
         self.rejected += other.rejected;
         self.rules_matched += other.rules_matched;
         self.rules_traced += other.rules_traced;
+        self.rulesets_counted += other.rulesets_counted;
     }
 }

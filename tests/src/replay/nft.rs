@@ -101,7 +101,8 @@ fn filled(
         .filter(|(_, of)| *of == role)
         .map(|(name, _)| name.as_str())
         .collect();
-    let rules = (0..random.below(7)).map(|_| {
+    let rules = 0..random.below(7);
+    let rules = rules.map(|_| {
         let mut words: Vec<String> = Vec::new();
         for _ in 0..random.below(4) {
             let test = test(role, random);
@@ -122,10 +123,11 @@ fn filled(
         words.extend(["counter".to_owned(), action]);
         words.join(" ")
     });
+    let rules = rules.collect();
     Chain {
         name: name.to_owned(),
         head,
-        rules: rules.collect(),
+        rules,
     }
 }
 
@@ -213,7 +215,7 @@ fn action(chain: &str, role: Role, callable: &[&str], random: &mut Random) -> St
         (Role::Raw | Role::Filter, 5) => "drop".to_owned(),
         (Role::Filter, 6) => "ct mark set meta mark".to_owned(),
         (Role::Filter, 7) => "meta mark set ct mark".to_owned(),
-        (Role::Raw | Role::Filter, _) | (_, 4) => mark(random),
+        (Role::Raw | Role::Filter | Role::Gate, _) | (_, 4) => mark(random),
         // Where it comes back to the node, nobody may answer: only the node's UDP sockets are silent.
         (Role::Before, 5) if chain.contains("prerouting") => {
             "udp dport 1-65535 redirect to :443".to_owned()

@@ -91,6 +91,12 @@ impl Witness {
         })
     }
 
+    /// Whether other packets than these met rules.
+    pub(super) fn saw_others(&self, probes: &[Probe]) -> bool {
+        let known = |tuple: &Tuple| probes.iter().any(|probe| probe.tuple() == *tuple);
+        !self.heard.packets.values().all(known)
+    }
+
     /// The rules that a packet met, in order: those of nftables and those of iptables-legacy.
     pub(super) fn met<'r>(&self, probe: &Probe, rules: &'r Ruleset) -> Met<'r> {
         let tuple = probe.tuple();
