@@ -51,8 +51,8 @@ pub(super) fn know_neighbours(lab: &Lab) -> Result<()> {
     for (ns, device, router, at, its_device) in known {
         let link = lab.run(at, &format!("ip -br link show dev {its_device}"))?;
         let words = link.split_whitespace();
-        let mac = words.filter(|word| word.matches(':').count() == 5);
-        let mac = mac.last().context("no link address")?;
+        let mut mac = words.filter(|word| word.matches(':').count() == 5);
+        let mac = mac.next_back().context("no link address")?;
         let line = format!(
             "neigh replace {} lladdr {mac} nud permanent dev {device}",
             six::addr(router)

@@ -149,3 +149,33 @@ fn same_family(a: IpAddr, b: IpAddr) -> bool {
 fn is_link_local(addr: IpAddr) -> bool {
     matches!(addr, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use AddrType::{Local, Multicast, Unicast};
+
+    fn holds(addr: &str, wanted: &[AddrType]) -> Truth {
+        let link = Link {
+            name: "eth0".to_owned(),
+            addrs: ["fd00::5/120"].iter().flat_map(|a| a.parse()).collect(),
+            ..Link::default()
+        };
+        let here = Namespace {
+            links: [(1, link)].into(),
+            ..Namespace::default()
+        };
+        let wanted: Vec<Value> = wanted.iter().copied().map(Value::Type).collect();
+        is_xt_type_v6(&here, addr.parse().unwrap(), None, &wanted)
+    }
+
+    /// As seen on 6.18: an own address is unicast too, and of a list both must hold.
+    #[test]
+    fn x_tables_asks_ipv6_addresses_for_their_form() {
+        assert_eq!(holds("fd00::5", &[Unicast]), Truth::Yes);
+        assert_eq!(holds("fd00::6", &[Unicast, Local]), Truth::No);
+        assert_eq!(holds("fd00::5", &[Unicast, Local]), Truth::Yes);
+        assert_eq!(holds("ff02::1", &[Unicast]), Truth::No);
+        assert_eq!(holds("ff02::1", &[Multicast]), Truth::Yes);
+    }
+}

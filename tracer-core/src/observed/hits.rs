@@ -92,3 +92,37 @@ fn forms(netns: NetnsId, entry: &Conntrack) -> [(NetnsId, Tuple); 2] {
     };
     [(netns, came), (netns, routed)]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Proto;
+    use std::net::SocketAddr;
+
+    fn tuple(src: &str, dst: &str) -> Tuple {
+        let (src, dst): (SocketAddr, SocketAddr) = (src.parse().unwrap(), dst.parse().unwrap());
+        Tuple {
+            src: src.ip(),
+            sport: src.port(),
+            dst: dst.ip(),
+            dport: dst.port(),
+            proto: Proto::TCP,
+        }
+    }
+
+    /// A Service's packet as POSTROUTING sees it is neither what came nor what leaves.
+    #[test]
+    fn a_half_translated_packet_is_known_by_its_entry() {
+        let entry = Conntrack {
+            orig: tuple("10.12.3.4:43210", "10.96.0.10:443"),
+            reply: tuple("10.20.30.40:8443", "10.100.0.5:43210"),
+            status: Conntrack::SRC_NAT | Conntrack::DST_NAT,
+            zone: None,
+            mark: None,
+            is_reply: false,
+        };
+        let [came, routed] = forms(NetnsId(1), &entry).map(|(_, tuple)| tuple);
+        assert_eq!(came, entry.orig);
+        assert_eq!(routed, tuple("10.12.3.4:43210", "10.20.30.40:8443"));
+    }
+}

@@ -224,6 +224,16 @@ mod tests {
         assert_eq!(path, ["iptables-legacy ip nat/POSTROUTING rule 2"]);
     }
 
+    /// The kernel calls an unconditional ACCEPT of a built-in chain a policy: only its number tells.
+    #[test]
+    fn a_policy_keeps_its_number() {
+        let policy = message(&logged(4, "TRACE: nat:POSTROUTING:policy:2 ")).unwrap();
+        let RulePlace::Policy { index, .. } = policy.place else {
+            panic!("{}", policy.place);
+        };
+        assert_eq!(index, Some(2));
+    }
+
     #[test]
     fn what_is_no_trace_is_none() {
         for prefix in [
