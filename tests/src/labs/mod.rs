@@ -204,6 +204,8 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         lockdown::CASES,
         newborn::CASES,
         observed::CASES,
+        observed::acts::CASES,
+        observed::marked::CASES,
         options::CASES,
         protocols::CASES,
         readme::CASES,

@@ -11,7 +11,7 @@ mod stopped;
 
 pub use passage::Passage;
 pub use place::{role_word, whose};
-pub(crate) use seen_rule::was_met;
+pub(crate) use seen_rule::evidence;
 
 pub use ruling::{Consulted, Ruling, name_rules, rulings, view};
 pub use stopped::{Stopped, Stopper, stopped};

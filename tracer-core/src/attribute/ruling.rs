@@ -111,13 +111,20 @@ fn packet(journey: &Journey, passage: &Passage<'_>, inventory: &Inventory) -> (P
         link.map(|l| l.name.clone())
     };
     let device = |hop: Option<&Hop>| hop.map_or(Some(String::new()), name);
+    // Traced by what it becomes, a packet is first sighted on its way out; that tells whose it is.
+    let came_in = passage.entry.is_some() || passage.exit.is_some_and(|exit| !exit.local);
     let way = match (passage.entry, passage.exit) {
+        (None, _) if came_in => Way::Forwarded,
         (None, _) => Way::Sent,
         (Some(_), Some(_)) => Way::Forwarded,
         (Some(_), None) if inventory.owns(passage.netns, passage.before.dst) => Way::Delivered,
         (Some(_), None) => Way::Forwarded,
     };
-    let (iif, mut oif) = (device(passage.entry), device(passage.exit));
+    let iif = match passage.entry {
+        None if came_in => None,
+        entry => device(entry),
+    };
+    let mut oif = device(passage.exit);
     if way == Way::Forwarded && passage.exit.is_none() {
         oif = None;
     }
@@ -180,7 +187,10 @@ fn translated(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>, hits: &[&RuleHit])
         (None, None) => return,
     };
     let marker = replayed.as_ref().and_then(|d| d.marked_by.last());
-    rewrite.marked_by = marker.map(|at| view(*at, &[*at], RuleEvidence::Replayed));
+    rewrite.marked_by = marker.map(|m| {
+        let evidence = seen_rule::evidence(m.by, ruling, hits);
+        view(m.by, &m.path, evidence)
+    });
     let mut rules = [&rewrite.rule, &rewrite.marked_by].into_iter().flatten();
     if rules.any(is_service) && rewrite.place == report::Where::Node {
         rewrite.place = report::Where::Service;

@@ -3,7 +3,7 @@
 use super::super::Context;
 use super::super::findings::finding;
 use super::{name, name_at, place};
-use crate::attribute::{Ruling, view, was_met};
+use crate::attribute::{Ruling, evidence, view};
 use crate::evaluate::{At, Exemption, words};
 use crate::observed::RuleHit;
 use crate::report::{Code, Finding, RuleEvidence, Severity};
@@ -30,12 +30,7 @@ pub(super) fn kept(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> Option<Fin
 }
 
 fn exempt(exemption: &Exemption<'_>, ruling: &Ruling<'_, '_>, hits: &[&RuleHit]) -> Finding {
-    let met = was_met(exemption.by, ruling.rules, ruling.passage.netns, hits);
-    let evidence = if met {
-        RuleEvidence::Observed
-    } else {
-        RuleEvidence::Replayed
-    };
+    let evidence = evidence(exemption.by, ruling, hits);
     let rule = view(exemption.by, &exemption.path, evidence);
     let name = name(&rule);
     let (code, text) = match &exemption.member {
