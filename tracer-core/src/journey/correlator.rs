@@ -24,8 +24,8 @@ const SKB_NS: u64 = 1_000_000_000;
 const MARK_NS: u64 = 2_000_000_000;
 /// How long an entry that was asked for is kept for the packet's flow.
 const ENTRY_NS: u64 = 2_000_000_000;
-/// Most tuples that are bound to one flow (a few more where an entry adds its four).
-const MAX_KEYS: usize = 128;
+/// Most tuples that are bound to one flow, each with its reverse (a few more where an entry adds its own).
+const MAX_KEYS: usize = 64;
 /// Most notes of each kind.
 const MAX_NOTES: usize = 1 << 16;
 
@@ -271,20 +271,18 @@ impl Correlator {
             return;
         }
         let zone = zone(event);
-        let mut both = |tuple: Tuple, dir: Direction| {
-            for (tuple, dir) in [(tuple, dir), (tuple.reversed(), dir.flipped())] {
-                self.bindings.bind(place.netns, zone, tuple, at, dir, keys);
-            }
+        let mut bind = |tuple: Tuple, dir: Direction| {
+            self.bindings.bind(place.netns, zone, tuple, at, dir, keys);
         };
         if news.tuple {
-            both(event.tuple, dir);
+            bind(event.tuple, dir);
         }
         if let Some(ct) = event.conntrack.filter(|_| news.conntrack) {
             let request = dir.flipped_if(ct.is_reply);
             let known = [event.tuple, event.tuple.reversed()];
             for (tuple, dir) in [(ct.orig, request), (ct.reply, request.flipped())] {
                 if !known.contains(&tuple) {
-                    both(tuple, dir);
+                    bind(tuple, dir);
                 }
             }
         }
