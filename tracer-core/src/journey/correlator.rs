@@ -45,8 +45,8 @@ pub struct Correlator {
     /// Drops that wait until everything older has been processed, by time and arrival.
     pub(super) drops: BTreeMap<(u64, u64), DropEvent>,
     pub(super) timers: BinaryHeap<Reverse<(u64, FlowRef)>>,
-    /// Flows in the order in which they were told.
-    pub(super) told: VecDeque<FlowRef>,
+    /// Flows that were told and are remembered, in that order, each with when it may be forgotten.
+    pub(super) told: VecDeque<(u64, FlowRef)>,
     /// Everything up to this time has been processed.
     clock_ns: u64,
     pub(super) stats: Stats,
@@ -112,9 +112,9 @@ impl Correlator {
         while let Some(Reverse((time, at))) = self.timers.pop() {
             if self.flows.get(at).is_some_and(|f| f.timer_ns == time) {
                 self.tell(at, Some(End::TraceEnded), &mut told);
-                self.forget(at);
             }
         }
+        self.forget_all();
         // Not in the order of timers: by the time of their first packet.
         told.sort_by_key(|c| c.end == End::TraceEnded);
         let open = told.partition_point(|c| c.end != End::TraceEnded);
