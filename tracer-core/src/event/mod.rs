@@ -198,13 +198,13 @@ pub struct Event {
     /// Whether `conntrack: None` means that there is none (and not that it could not be read).
     pub conntrack_known: bool,
     /// The tuple of the packet that an ICMP error quotes.
-    pub quoted: Option<Tuple>,
+    pub quoted: Option<Box<Tuple>>,
     /// VLAN id of its tag.
     pub vlan: Option<u16>,
     /// Made on this host: it came in by no device.
     pub local: bool,
     /// The task behind it, where it was made on this host.
-    pub process: Option<Process>,
+    pub process: Option<Box<Process>>,
     /// Length from the network header, bytes.
     pub l3_len: u32,
     /// Wire packets with this tuple at this tap up to and with this one.

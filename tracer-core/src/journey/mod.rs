@@ -157,7 +157,7 @@ pub struct Journey {
     /// What both sides said.
     pub exchange: Exchange,
     /// The task behind the first packet.
-    pub process: Option<Process>,
+    pub process: Option<Box<Process>>,
     /// The flow was open before its first sighting.
     pub predates: bool,
     /// Another flow fits some of the sightings as well.

@@ -44,6 +44,9 @@ impl Hits {
     /// there that begins with it or comes by it half translated, at about the same time.
     #[must_use]
     pub fn of(&self, journey: &Journey) -> Vec<&RuleHit> {
+        if self.by_flow.is_empty() {
+            return Vec::new();
+        }
         let mut keys: Vec<(NetnsId, Tuple)> = Vec::new();
         for hop in [&journey.request, &journey.reply]
             .iter()

@@ -34,7 +34,7 @@ pub(super) fn line(
         netns: event.netns.filter(|_| !nowhere),
         ifindex: Some(event.ifindex).filter(|_| !nowhere),
         tuple: event.tuple,
-        quoted: event.quoted,
+        quoted: event.quoted.map(|quoted| *quoted),
         print: event.print,
         matched: event.matched,
         conntrack: event.conntrack,

@@ -167,11 +167,11 @@ impl Sightings {
             "bytes" => event.bytes = number(value)?,
             "quotes" => {
                 let (p, t) = value.split_once(',').ok_or("quotes=PROTO,A>B")?;
-                event.quoted = Some(tuple(proto(p)?, t)?);
+                event.quoted = Some(Box::new(tuple(proto(p)?, t)?));
                 event.matched = Matched::Quoted;
             }
             "ct" => event.conntrack = Some(self.conntrack(event.tuple.proto, value)?),
-            "proc" => event.process = Some(process(value)?),
+            "proc" => event.process = Some(Box::new(process(value)?)),
             _ => return Err("not understood".into()),
         }
         Ok(())
