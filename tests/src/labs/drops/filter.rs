@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 
+use super::super::NATIVE;
 use super::super::steps::{A_MOMENT, hold, same, watch};
-use super::{Case, DROPPED, Kernel, one_request, one_request6, spoofing};
+use super::{Case, DROPPED, one_request, one_request6, spoofing};
 use crate::lab::Lab;
 use crate::lab::bpf;
 use crate::lab::cast::{self, PEER, RouteBack};
@@ -21,13 +22,11 @@ pub(in super::super) const CASES: &[Case] = &[
         &["D5"],
         policy_after_masquerade,
     ),
-    Case::new("b6_source_check_of_a_cni", &["B6"], source_check),
-    Case::new("b6_source_check_on_a_bridge", &["B6"], bridge_check),
-    Case::new("b6_queued_for_nobody", &["B6"], queued_for_nobody),
-    Case::new("b6_dropped_by_no_rule", &["B6"], no_rule).on(WITH_NETFILTER_LINKS),
+    Case::new("b6_source_check_of_a_cni", &["B6"], source_check).on(NATIVE),
+    Case::new("b6_source_check_on_a_bridge", &["B6"], bridge_check).on(NATIVE),
+    Case::new("b6_queued_for_nobody", &["B6"], queued_for_nobody).on(NATIVE),
+    Case::new("b6_dropped_by_no_rule", &["B6"], no_rule).on(NATIVE),
 ];
-
-const WITH_NETFILTER_LINKS: &[Kernel] = &[Kernel::Native, Kernel::V6_12, Kernel::V7];
 
 fn policy_drop() -> Result<()> {
     let lab = cast::one_pod("b6", RouteBack::Known).up()?;

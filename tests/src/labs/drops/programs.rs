@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result};
 use std::os::fd::OwnedFd;
 
+use super::super::NATIVE;
 use super::super::steps::{A_MOMENT, hold, same, watch, watch_with};
 use super::{Case, DROPPED, Kernel, one_request};
 use crate::lab::cast::{self, PEER, RouteBack};
@@ -14,7 +15,7 @@ pub(in super::super) const CASES: &[Case] = &[
     Case::new("b9_program_drops", &["B9"], program_drops).on(WITH_TCX),
     Case::new("b9_program_drops_on_the_way_out", &["B9"], on_the_way_out).on(WITH_TCX),
     Case::new("b9_one_of_two_programs_drops", &["B9"], one_of_two).on(WITH_TCX),
-    Case::new("b9_xdp_program_drops", &["B9"], xdp_drops).on(WITH_TCX),
+    Case::new("b9_xdp_program_drops", &["B9"], xdp_drops).on(NATIVE),
     Case::new("b9_cgroup_drops_requests", &["B9"], cgroup_egress),
     Case::new("b9_cgroup_drops_replies", &["B9"], cgroup_ingress),
 ];
