@@ -3,6 +3,7 @@
 pub mod bpf;
 pub mod cast;
 mod container;
+pub mod netkit;
 pub mod netns;
 mod rules;
 mod topology;

@@ -4,8 +4,9 @@ use anyhow::{Context as _, Result};
 
 use super::steps::{A_MOMENT, hold, same, watch};
 use super::{Case, Kernel};
+use crate::lab::Lab;
+use crate::lab::bpf::{self, Act, Side};
 use crate::lab::cast::{self, PEER, PEER6, RouteBack};
-use crate::lab::{Lab, bpf};
 use crate::traffic::{Outcome, SocketOption, StreamCall, UdpCall};
 
 pub(super) const CASES: &[Case] = &[
@@ -145,7 +146,7 @@ fn program_drops() -> Result<()> {
     let lab = cast::one_pod("b9", RouteBack::Known).up()?;
     let program = lab.in_ns("node", || {
         let index = nix::net::if_::if_nametoindex("veth-pod").context("the index of veth-pod")?;
-        bpf::attach_tcx_drop(index, "policy_engine", false)
+        bpf::attach_tc(index, Side::Ingress, "policy_engine", Act::Drop)
     })??;
     one_request(
         &lab,
