@@ -18,7 +18,9 @@ use crate::event::{Conntrack, Dir, NetnsId};
 use crate::inventory::Inventory;
 use crate::journey::{Direction, Hop, Journey, Place};
 use crate::packet::Tuple;
-use crate::report::{AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence};
+use crate::report::{
+    AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteHook,
+};
 use std::net::SocketAddr;
 use step::{Side, Step, tc_hook};
 
@@ -183,20 +185,24 @@ impl<'a> Walk<'a> {
     }
 
     /// The destination is translated before the route is chosen, the source after.
-    fn step(&mut self, step: &Step<'_>) {
+    fn step(&mut self, step: &Step<'a>) {
         let (b, a) = (step.before, step.after);
         self.change(step, Side::Destination, b.destination(), a.destination());
         self.change(step, Side::Source, b.source(), a.source());
     }
 
-    fn change(&mut self, step: &Step<'_>, side: Side, from: SocketAddr, to: SocketAddr) {
+    fn change(&mut self, step: &Step<'a>, side: Side, from: SocketAddr, to: SocketAddr) {
         if from == to {
             return;
         }
         let netns = step.netns();
-        let shown = netns.filter(|ns| step.tc.is_none() && self.shown(step, side, *ns));
+        let shown = netns.filter(|_| step.tc.is_none());
+        let shown = shown.and_then(|ns| self.shown(step, side, ns));
         let (agent, hook) = match (step.tc, shown) {
             (Some(hop), _) => (RewriteAgent::TcBpf, Some(tc_hook(hop.place.dir))),
+            (None, Some(ct)) if self.is_by_ipvs(side, ct) => {
+                (RewriteAgent::Ipvs, Some(ipvs_hook(self.direction)))
+            }
             (None, Some(_)) => (RewriteAgent::Netfilter, Some(step.hook(side))),
             (None, None) => (RewriteAgent::Unknown, None),
         };
@@ -224,16 +230,35 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// Whether an entry of the namespace makes just this change.
-    fn shown(&self, step: &Step<'_>, side: Side, netns: NetnsId) -> bool {
+    /// The entry of the namespace that makes just this change.
+    fn shown(&self, step: &Step<'a>, side: Side, netns: NetnsId) -> Option<&'a Conntrack> {
         let own = step.to.and_then(|h| h.conntrack.as_ref());
-        entries(self.journey, netns, own).any(|ct| {
+        entries(self.journey, netns, own).find(|ct| {
             [ct.orig, ct.reply].into_iter().any(|tuple| {
                 through(ct, tuple).is_some_and(|after| {
                     side.of(tuple) == side.of(step.before) && side.of(after) == side.of(step.after)
                 })
             })
         })
+    }
+
+    /// IPVS writes what it does into the connection's entry (`ip_vs_update_conntrack`), but only
+    /// netfilter's NAT sets the bit that says so.
+    fn is_by_ipvs(&self, side: Side, ct: &Conntrack) -> bool {
+        let of_destination = match self.direction {
+            Direction::Request => matches!(side, Side::Destination),
+            Direction::Reply => matches!(side, Side::Source),
+        };
+        of_destination && ct.status & Conntrack::DST_NAT == 0
+    }
+}
+
+/// IPVS translates what would be delivered to the Service's address, which is the node's own, and
+/// the replies that the node forwards (`ip_vs_ops4`).
+fn ipvs_hook(direction: Direction) -> RewriteHook {
+    match direction {
+        Direction::Request => RewriteHook::Input,
+        Direction::Reply => RewriteHook::Forward,
     }
 }
 
