@@ -99,7 +99,7 @@ impl Lab {
     /// When `wg` is missing or refuses it.
     pub fn wireguard(&self, ns: &str, config: &str) -> Result<()> {
         let mut command = Command::new("wg");
-        command.args(["setconf", "wg0", "/dev/stdin"]);
+        command.args(["setconf", "wg0", "/proc/self/fd/0"]);
         self.in_ns(ns, || netns::run_with_input(&mut command, config))?
             .with_context(|| format!("wg0 of {ns}"))
     }

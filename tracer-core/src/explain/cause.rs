@@ -15,6 +15,8 @@ pub enum Hook {
     TcEgress,
     /// XDP, at a device.
     Xdp,
+    /// Between the two ends of a netkit pair.
+    Netkit,
     /// A cgroup.
     Cgroup,
     /// A socket.
@@ -147,6 +149,7 @@ fn by_location(location: &str, scene: &Scene<'_>) -> Cause {
         "sch_handle_egress" => Cause::Program(Hook::TcEgress),
         "__dev_queue_xmit" if scene.has_egress_programs() => Cause::Program(Hook::TcEgress),
         "__dev_queue_xmit" | "enqueue_to_backlog" => Cause::QueueFull,
+        "netkit_xmit" => Cause::Program(Hook::Netkit),
         "sk_filter_trim_cap" => Cause::Program(Hook::Socket),
         "tcp_v4_rcv" | "tcp_v6_rcv" | "__udp4_lib_rcv" | "__udp6_lib_rcv"
             if refused(scene) || unasked(scene) =>

@@ -153,6 +153,10 @@ pub(super) fn program(scene: &Scene<'_>, hook: Hook) -> Explanation {
         Hook::TcIngress => ("traffic control at the ingress of", Some(Dir::Ingress)),
         Hook::TcEgress => ("traffic control at the egress of", Some(Dir::Egress)),
         Hook::Xdp => ("XDP at", Some(Dir::Ingress)),
+        Hook::Netkit => (
+            "the netkit pair's program or policy (or its other end, which is down), on the way to",
+            None,
+        ),
         Hook::Cgroup => ("a cgroup's egress program, before", None),
         Hook::Socket => ("a socket's filter, after", None),
     };
