@@ -31,12 +31,6 @@ pub(super) const CASES: &[Case] = &[
         request_redirected_past_netfilter,
     )
     .on(WITH_TCX),
-    Case::new(
-        "reply_masqueraded_as_a_request",
-        &["B2"],
-        reply_masqueraded_as_a_request,
-    )
-    .on(WITH_TCX),
     Case::new("netkit_l2_masqueraded", &[], || {
         netkit_masqueraded(Mode::L2, "netkit_l2_masqueraded")
     })
@@ -129,27 +123,6 @@ fn request_redirected_past_netfilter() -> Result<()> {
         "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
          source-preserved, on the wire 10.12.3.4, completed",
         &[],
-    )
-}
-
-/// As above, with a rule for every source: conntrack of the node knows the replies only, takes them for a connection of
-/// their own, and the rule masquerades that one. Nobody takes them for the answer.
-fn reply_masqueraded_as_a_request() -> Result<()> {
-    let lab = cast::one_pod("fast", RouteBack::Known).up()?;
-    masquerade(&lab, &[])?;
-    let _there = redirect(&lab, "veth-pod", Side::Ingress, Act::RedirectNeigh, "eth0")?;
-    let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
-    let report = watch(&lab, &["--dest", PEER], 0, || {
-        let call = StreamCall::new("pod", "10.20.30.40:443", 43_210).patience(A_MOMENT);
-        same("the request", call.run(&lab)?, Outcome::Silence)
-    })?;
-    hold(
-        &lab,
-        &report,
-        "reply_masqueraded_as_a_request",
-        &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
-           source-preserved, on the wire 10.12.3.4, reply-lost"],
-        &[(0, "reply-rewritten-wrong")],
     )
 }
 

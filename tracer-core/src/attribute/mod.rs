@@ -198,9 +198,9 @@ impl<'a> Walk<'a> {
         let netns = step.netns();
         let shown = netns.filter(|_| step.tc.is_none());
         let shown = shown.and_then(|ns| self.shown(step, side, ns));
-        let (agent, hook) = match (step.tc, shown) {
+        let (agent, hook) = match (step.tc, &shown) {
             (Some(hop), _) => (RewriteAgent::TcBpf, Some(tc_hook(hop.place.dir))),
-            (None, Some(ct)) if self.is_by_ipvs(side, ct) => {
+            (None, Some(shown)) if shown.is_by_ipvs(side) => {
                 (RewriteAgent::Ipvs, Some(ipvs_hook(self.direction)))
             }
             (None, Some(_)) => (RewriteAgent::Netfilter, Some(step.hook(side))),
@@ -231,25 +231,33 @@ impl<'a> Walk<'a> {
     }
 
     /// The entry of the namespace that makes just this change.
-    fn shown(&self, step: &Step<'a>, side: Side, netns: NetnsId) -> Option<&'a Conntrack> {
+    fn shown(&self, step: &Step<'a>, side: Side, netns: NetnsId) -> Option<Shown<'a>> {
         let own = step.to.and_then(|h| h.conntrack.as_ref());
-        entries(self.journey, netns, own).find(|ct| {
-            [ct.orig, ct.reply].into_iter().any(|tuple| {
+        entries(self.journey, netns, own).find_map(|ct| {
+            let mut ways = [(ct.orig, false), (ct.reply, true)].into_iter();
+            let made = |tuple| {
                 through(ct, tuple).is_some_and(|after| {
                     side.of(tuple) == side.of(step.before) && side.of(after) == side.of(step.after)
                 })
-            })
+            };
+            let (_, is_reply) = ways.find(|(tuple, _)| made(*tuple))?;
+            Some(Shown { ct, is_reply })
         })
     }
+}
 
-    /// IPVS writes what it does into the connection's entry (`ip_vs_update_conntrack`), but only
+/// An entry that makes a change, to packets of its one direction or the other.
+struct Shown<'a> {
+    ct: &'a Conntrack,
+    is_reply: bool,
+}
+
+impl Shown<'_> {
+    /// IPVS writes where it sends a connection into its entry (`ip_vs_update_conntrack`), but only
     /// netfilter's NAT sets the bit that says so.
-    fn is_by_ipvs(&self, side: Side, ct: &Conntrack) -> bool {
-        let of_destination = match self.direction {
-            Direction::Request => matches!(side, Side::Destination),
-            Direction::Reply => matches!(side, Side::Source),
-        };
-        of_destination && ct.status & Conntrack::DST_NAT == 0
+    fn is_by_ipvs(&self, side: Side) -> bool {
+        let of_destination = matches!(side, Side::Destination) != self.is_reply;
+        of_destination && self.ct.status & Conntrack::DST_NAT == 0
     }
 }
 
