@@ -154,7 +154,7 @@ pub(super) fn program(scene: &Scene<'_>, hook: Hook) -> Explanation {
         Hook::TcEgress => ("traffic control at the egress of", Some(Dir::Egress)),
         Hook::Xdp => ("XDP at", Some(Dir::Ingress)),
         Hook::Netkit => (
-            "the netkit pair's program or policy (or its other end, which is down), on the way to",
+            "the program or policy of the netkit pair (or its other end, if that is down) at",
             None,
         ),
         Hook::Cgroup => ("a cgroup's egress program, before", None),

@@ -16,7 +16,7 @@ const SERVER: Rules = Rules::Wireguard(
 /// The client's end: everything goes through the tunnel, which ends at the node's port 51820.
 const CLIENT: Rules = Rules::Wireguard(
     "peer-client",
-    "[Interface]\nPrivateKey = qIWkf+Ehgp3QuRNqxFzu8HZMEvafCZxM2UES0SZ7FUQ=\n\
+    "[Interface]\nPrivateKey = qIWkf+Ehgp3QuRNqxFzu8HZMEvafCZxM2UES0SZ7FUQ=\nListenPort = 51821\n\
      [Peer]\nPublicKey = OaQzNm7uy7pgWQOl6CtkiMUZqm4FquFmNVgQTf1R+gU=\nAllowedIPs = 0.0.0.0/0\n\
      Endpoint = 192.168.50.10:51820\n",
 );
@@ -86,10 +86,10 @@ pub(super) const STORIES: &[Story] = &[
         // Nobody but the sender sees such a packet in the clear: what is told is the tunnel's own flow.
         args: &["--dest", "192.168.50.20", "--dest", "192.168.50.10", "--port", "51820", "--port", "8080"],
         claims: &[
-            "udp 192.168.50.20:51821 > 192.168.50.10:51820 from external null
+            "udp 192.168.90.2:51821 > 192.168.50.10:51820 from external null
              request dst 192.168.50.10:51820 > 10.77.1.10:51820 at node, prerouting, netfilter, by conntrack, and back
              rule iptables-legacy nat/PREROUTING 1
-             source-preserved, on the wire 192.168.50.20, completed",
+             source-preserved, on the wire 192.168.90.2, completed",
         ],
         ..VPN
     },
