@@ -5,7 +5,7 @@
 //! the two cannot be sure which of them they met.
 
 use crate::event::NetnsId;
-use crate::ruleset::Ruleset;
+use crate::ruleset::{Ruleset, Unread};
 use std::collections::BTreeMap;
 
 /// Most versions of one namespace's rules that are kept.
@@ -15,6 +15,8 @@ const MAX_VERSIONS: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub struct Rulebook {
     spaces: BTreeMap<NetnsId, Vec<Version>>,
+    /// Those whose rules could not be waited for, as long as there are none.
+    missing: BTreeMap<NetnsId, Ruleset>,
 }
 
 /// Rules that were read alike from one moment to another.
@@ -39,6 +41,7 @@ pub struct Reading<'a> {
 impl Rulebook {
     /// Takes in a reading that was begun at `at_ns` (CLOCK_MONOTONIC).
     pub fn add(&mut self, netns: NetnsId, at_ns: u64, rules: Ruleset) {
+        self.missing.remove(&netns);
         let versions = self.spaces.entry(netns).or_default();
         match versions.last_mut() {
             Some(last) if last.rules == rules => last.to_ns = last.to_ns.max(at_ns),
@@ -53,6 +56,18 @@ impl Rulebook {
         }
     }
 
+    /// Flows are told without the rules of a namespace, for this reason, unless some were read before.
+    pub fn give_up(&mut self, netns: NetnsId, why: impl Into<String>) {
+        if self.read_ns(netns).is_none() {
+            let unread = vec![Unread::new("the rules", why)];
+            let without = Ruleset {
+                unread,
+                ..Ruleset::default()
+            };
+            self.missing.insert(netns, without);
+        }
+    }
+
     /// When the last reading of a namespace began.
     #[must_use]
     pub fn read_ns(&self, netns: NetnsId) -> Option<u64> {
@@ -62,6 +77,10 @@ impl Rulebook {
     /// The rules that a packet of that moment met.
     #[must_use]
     pub fn at(&self, netns: NetnsId, time_ns: u64) -> Option<Reading<'_>> {
+        if let Some(rules) = self.missing.get(&netns) {
+            let changed = false;
+            return Some(Reading { rules, changed });
+        }
         let versions = self.spaces.get(&netns)?;
         let next = versions.iter().position(|v| v.to_ns >= time_ns);
         let (index, after) = match next {
@@ -78,17 +97,13 @@ impl Rulebook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ruleset::Unread;
 
     const NODE: NetnsId = NetnsId(1);
 
     /// Rulesets that differ.
     fn rules(n: u32) -> Ruleset {
         Ruleset {
-            unread: vec![Unread {
-                what: n.to_string(),
-                why: String::new(),
-            }],
+            unread: vec![Unread::new(n.to_string(), "")],
             ..Ruleset::default()
         }
     }
@@ -111,6 +126,17 @@ mod tests {
         assert_eq!(at(&book, 35), Some(("2".into(), false)));
         assert_eq!(at(&book, 99), Some(("2".into(), false)));
         assert_eq!(book.read_ns(NODE), Some(40));
+    }
+
+    #[test]
+    fn what_could_not_be_waited_for_is_unread_until_it_is_read() {
+        let mut book = Rulebook::default();
+        book.give_up(NODE, "late");
+        assert_eq!(at(&book, 5), Some(("the rules".into(), false)));
+        assert_eq!(book.read_ns(NODE), None);
+        book.add(NODE, 10, rules(1));
+        book.give_up(NODE, "late again");
+        assert_eq!(at(&book, 5), Some(("1".into(), false)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::observed::{Hits, RuleHit};
 use crate::report::{Flow, Flows, Unavailable};
 use crate::rulebook::Rulebook;
 use crate::verdict::{self, Context};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -63,10 +64,11 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Adds what does not hold, and what the far side saw, to the flow's findings.
+    /// Adds what does not hold, and what the far side saw, to the flow's findings: what was asked for
+    /// comes first.
     fn mark(&mut self, flow: &mut Flow, inventory: &Inventory) {
         let violated = self.expectations.judge(flow, inventory);
-        flow.findings.extend(violated);
+        flow.findings.splice(0..0, violated);
         if let Some(saw) = self.peer_saw {
             verdict::compare_with_peer(flow, saw);
         }
@@ -225,14 +227,17 @@ impl Trace {
 
     fn judge(&mut self, closed: &[Closed], inventory: &Inventory) -> Vec<Flow> {
         let hits: Vec<Vec<&RuleHit>> = closed.iter().map(|c| self.hits.of(&c.journey)).collect();
+        let begun = closed.iter().map(|c| c.journey.first_ns);
+        let then: Vec<Cow<'_, Inventory>> = begun.map(|at| inventory.as_of(at)).collect();
         let rules = Consulted::new(&self.rulebook);
         let mut observed = Vec::new();
         let mut flows: Vec<Flow> = closed
             .iter()
             .zip(&hits)
-            .map(|(closed, hits)| {
+            .zip(&then)
+            .map(|((closed, hits), then)| {
                 let context = Context {
-                    inventory,
+                    inventory: then,
                     realtime_offset_ns: self.realtime_offset_ns,
                     lost: self.lost_during(closed),
                     unavailable: &self.unavailable,

@@ -7,9 +7,9 @@ use anyhow::{Context as _, Result};
 use super::steps::{A_MOMENT, MASQUERADED, answered, hold, masquerade, same, watch};
 use super::{Case, Kernel};
 use crate::lab::Lab;
-use crate::lab::bpf::{self, Act, Side};
 use crate::lab::cast::{self, EXEMPT, PEER, RouteBack};
 use crate::lab::netkit::Mode;
+use crate::lab::redirect::{Act, Side, attach_tc};
 use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
 
 pub(super) const CASES: &[Case] = &[
@@ -68,7 +68,7 @@ fn redirect(lab: &Lab, at: &str, side: Side, act: fn(u32) -> Act, by: &str) -> R
         nix::net::if_::if_nametoindex(name).with_context(|| format!("the index of {name}"))
     };
     lab.in_ns("node", || {
-        bpf::attach_tc(index(at)?, side, "fast_path", act(index(by)?))
+        attach_tc(index(at)?, side, "fast_path", act(index(by)?))
     })?
 }
 

@@ -101,10 +101,11 @@ fn rewriter(rewrite: &Value) -> Option<String> {
     rule(&rewrite["rule"]).map(|rule| format!("rule {rule}{}", marked.unwrap_or_default()))
 }
 
-/// A rule's place: backend, table, chain, and its number there or its handle.
+/// A rule's place: backend, table, chain, and its number there or its handle; a chain's policy has none.
 fn rule(rule: &Value) -> Option<String> {
     let number = match (&rule["handle"], text(&rule["backend"]).as_str()) {
         (handle, "nft") if !handle.is_null() => format!("handle {handle}"),
+        _ if rule["index"].is_null() => "policy".to_owned(),
         _ => text(&rule["index"]),
     };
     let place = |rule: &Value| {

@@ -7,12 +7,14 @@ mod place;
 mod ruling;
 mod seen_rule;
 mod step;
+mod stopped;
 
 pub use passage::Passage;
 pub use place::{role_word, whose};
-pub(crate) use seen_rule::was_met;
+pub(crate) use seen_rule::evidence;
 
 pub use ruling::{Consulted, Ruling, name_rules, rulings, view};
+pub use stopped::{Stopped, Stopper, stopped};
 
 use crate::event::{Conntrack, Dir, NetnsId};
 use crate::inventory::Inventory;

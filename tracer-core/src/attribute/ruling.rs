@@ -35,7 +35,7 @@ impl<'b> Consulted<'b> {
         }
     }
 
-    fn at(&self, netns: NetnsId, time_ns: u64) -> Option<(Rc<Rules<'b>>, bool)> {
+    pub(super) fn at(&self, netns: NetnsId, time_ns: u64) -> Option<(Rc<Rules<'b>>, bool)> {
         let reading = self.book.at(netns, time_ns)?;
         let mut indexed = self.indexed.borrow_mut();
         let key = std::ptr::from_ref(reading.rules).addr();
@@ -55,6 +55,8 @@ pub struct Ruling<'a, 'b> {
     pub passage: Passage<'a>,
     /// What its rules do to such a packet, by what is known of it.
     pub outcome: Outcome<'b>,
+    /// Of that, only what agrees with what was seen.
+    pub given: Outcome<'b>,
     /// What became of its addresses there.
     pub seen: Seen,
     /// The rules were changed at about that time.
@@ -65,11 +67,10 @@ impl<'b> Ruling<'_, 'b> {
     /// The rule that did what was seen to the source or the destination, if just one can have.
     #[must_use]
     pub fn decision(&self, source: bool) -> Option<Decision<'b>> {
-        let given = self.outcome.given(&self.seen);
         let answer = if source {
-            given.source()
+            self.given.source()
         } else {
-            given.destination()
+            self.given.destination()
         };
         match answer.candidates.as_slice() {
             [Some(one)] => Some((*one).clone()),
@@ -89,11 +90,14 @@ pub fn rulings<'a, 'b>(
         let (rules, changed) = rules.at(passage.netns, journey.first_ns)?;
         let here = inventory.namespaces.get(&passage.netns)?;
         let (packet, way) = packet(journey, &passage, inventory);
+        let outcome = evaluate(&rules, &packet, way, here);
+        let seen = seen(journey, &passage);
         Some(Ruling {
             rules: rules.ruleset,
             passage,
-            outcome: evaluate(&rules, &packet, way, here),
-            seen: seen(journey, &passage),
+            given: outcome.given(&seen),
+            outcome,
+            seen,
             changed,
         })
     };
@@ -107,13 +111,20 @@ fn packet(journey: &Journey, passage: &Passage<'_>, inventory: &Inventory) -> (P
         link.map(|l| l.name.clone())
     };
     let device = |hop: Option<&Hop>| hop.map_or(Some(String::new()), name);
+    // Traced by what it becomes, a packet is first sighted on its way out; that tells whose it is.
+    let came_in = passage.entry.is_some() || passage.exit.is_some_and(|exit| !exit.local);
     let way = match (passage.entry, passage.exit) {
+        (None, _) if came_in => Way::Forwarded,
         (None, _) => Way::Sent,
         (Some(_), Some(_)) => Way::Forwarded,
         (Some(_), None) if inventory.owns(passage.netns, passage.before.dst) => Way::Delivered,
         (Some(_), None) => Way::Forwarded,
     };
-    let (iif, mut oif) = (device(passage.entry), device(passage.exit));
+    let iif = match passage.entry {
+        None if came_in => None,
+        entry => device(entry),
+    };
+    let mut oif = device(passage.exit);
     if way == Way::Forwarded && passage.exit.is_none() {
         oif = None;
     }
@@ -176,7 +187,10 @@ fn translated(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>, hits: &[&RuleHit])
         (None, None) => return,
     };
     let marker = replayed.as_ref().and_then(|d| d.marked_by.last());
-    rewrite.marked_by = marker.map(|at| view(*at, &[*at], RuleEvidence::Replayed));
+    rewrite.marked_by = marker.map(|m| {
+        let evidence = seen_rule::evidence(m.by, ruling, hits);
+        view(m.by, &m.path, evidence)
+    });
     let mut rules = [&rewrite.rule, &rewrite.marked_by].into_iter().flatten();
     if rules.any(is_service) && rewrite.place == report::Where::Node {
         rewrite.place = report::Where::Service;
@@ -185,8 +199,7 @@ fn translated(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>, hits: &[&RuleHit])
 
 /// Names the rule that wrote the address without conntrack, where just one can have.
 fn stateless(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>) {
-    let given = ruling.outcome.given(&ruling.seen);
-    let mut writers = given.ends.iter().map(|end| end.stateless.as_slice());
+    let mut writers = ruling.given.ends.iter().map(|end| end.stateless.as_slice());
     let first = writers.next().unwrap_or_default();
     let ([at], true) = (first, writers.all(|other| other == first)) else {
         return;

@@ -19,6 +19,9 @@ pub struct Facts {
     pub conntrack: Option<ConntrackCounts>,
     /// Programs and other filters that can drop on a device's side, in their order.
     pub programs: BTreeMap<(u32, Dir), Vec<Attached>>,
+    /// Programs that can drop packets from (egress) and to (ingress) the sockets of a cgroup, by its id:
+    /// its own and its parents', in their order.
+    pub cgroups: BTreeMap<(u64, Dir), Vec<Attached>>,
 }
 
 /// A question to the kernel: which way would it send this?
@@ -74,10 +77,10 @@ pub struct ConntrackCounts {
     pub drop: u64,
 }
 
-/// Something that is attached to a device and can drop packets.
+/// Something that is attached to a device or a cgroup and can drop packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// `tcx`, `bpf` (a cls_bpf filter), `xdp`, `u32`, `matchall`, …
+    /// `tcx`, `bpf` (a cls_bpf filter), `xdp`, `u32`, `matchall`, `cgroup`, …
     pub kind: String,
     /// A program's id.
     pub id: Option<u32>,
@@ -113,6 +116,7 @@ impl Facts {
         self.neighbours.extend(later.neighbours);
         self.conntrack = later.conntrack.or(self.conntrack);
         self.programs.extend(later.programs);
+        self.cgroups.extend(later.cgroups);
     }
 }
 
@@ -146,4 +150,6 @@ pub struct Inquiry {
     pub src: IpAddr,
     /// Its destination.
     pub dst: IpAddr,
+    /// The cgroup of the socket that sent it, or that it was for.
+    pub cgroup: Option<u64>,
 }

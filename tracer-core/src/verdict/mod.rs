@@ -49,7 +49,7 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     let rulings = attribute::rulings(journey, context.inventory, context.rules);
     attribute::name_rules(&mut rewrites, &rulings, context.hits);
     let mut told = drops::told(journey, context);
-    drops::name_rules(&mut told, &rulings);
+    drops::name_rules(&mut told, journey, context);
     let delivery = delivery::delivery(closed, &told, context.inventory);
     let mut verdict = source::verdict(journey, &rewrites, &delivery, context);
     let mut findings = findings::findings(journey, &rewrites, &delivery, &verdict, context);

@@ -41,6 +41,7 @@ pub(super) fn line(
         conntrack_known: true,
         untracked: false,
         local: event.local,
+        cgroup: None,
         mark: event.mark,
         l3_len: event.print.payload_len + headers,
         count: named("count=").map_or(Ok(1), |n| number(&n))?,

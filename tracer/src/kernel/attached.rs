@@ -1,7 +1,9 @@
 //! Programs of others on a device.
 
+use super::bpf;
 use aya::programs::tc::TcAttachType;
 use aya::programs::{ProgramInfo, SchedClassifier, loaded_programs};
+use std::os::fd::BorrowedFd;
 use tracer_core::event::Dir;
 use tracer_core::inventory::Attached;
 
@@ -35,6 +37,19 @@ pub fn name_programs(list: &mut Vec<Attached>) {
         }
     }
     list.retain(|a| !is_ours(a));
+}
+
+/// Programs that see the packets from (egress) or to (ingress) sockets of a cgroup, by its folder: its
+/// own and its parents', in their order. Empty where the kernel does not tell.
+#[must_use]
+pub fn cgroup_programs(folder: BorrowedFd<'_>, dir: Dir) -> Vec<Attached> {
+    let programs = bpf::cgroup_programs(folder, dir == Dir::Egress).unwrap_or_default();
+    let attached = programs.into_iter().map(|id| Attached {
+        kind: "cgroup".to_owned(),
+        id: Some(id),
+        name: None,
+    });
+    attached.collect()
 }
 
 fn is_ours(attached: &Attached) -> bool {

@@ -12,7 +12,7 @@ use crate::kernel::DropWords;
 use crate::system::Survey;
 use std::collections::BTreeSet;
 use tracer_common::reason;
-use tracer_core::event::{Event, NetnsId, decode, decode_drop, is_drop};
+use tracer_core::event::{DropEvent, Event, NetnsId, decode, decode_drop, is_drop};
 use tracer_core::inventory::Inventory;
 use tracer_core::trace::Trace;
 
@@ -32,6 +32,7 @@ impl Live<'_> {
                 return;
             }
             // Memory before order: what is held back is processed now.
+            self.library.hurry(self.trace.rulebook());
             let flows = self.advance(clock::monotonic_ns());
             if self.tell(&flows).is_err() {
                 return;
@@ -104,6 +105,7 @@ impl Intake<'_> {
     fn sighted(&mut self, event: Event) {
         let inventory = self.survey.inventory();
         self.taps.sighted(&event, inventory.node);
+        self.inquiries.sighted(&event);
         if event.reasons.any(reason::FIRST)
             && let Some(netns) = event.netns.and_then(|id| self.survey.netns(id))
         {
@@ -124,7 +126,16 @@ impl Intake<'_> {
     fn lost(&mut self, bytes: &[u8]) {
         if let Ok(mut drop) = decode_drop(bytes) {
             self.words.name(&mut drop);
-            self.inquiries.about(&drop);
+            self.inquiries.about(&mut drop);
+            let known = &self.survey.inventory().cgroups;
+            self.cgroups
+                .extend(drop.cgroup.filter(|id| !known.contains_key(id)));
+            if is_of_netfilter(&drop)
+                && let Some(netns) = drop.netns.and_then(|id| self.survey.netns(id))
+            {
+                let book = self.trace.rulebook();
+                self.library.met(netns, drop.time_ns, book);
+            }
             self.trace.push_drop(drop);
         }
     }
@@ -140,6 +151,13 @@ impl Intake<'_> {
             self.full |= self.trace.push(event);
         }
     }
+}
+
+/// Whether rules may have dropped a packet: perhaps it died before any tap saw it, and nobody has read
+/// its namespace's rules yet. (Kernels before 5.17 give no reason.)
+fn is_of_netfilter(drop: &DropEvent) -> bool {
+    let reason = drop.reason.as_deref();
+    reason.is_none_or(|reason| matches!(reason, "NETFILTER_DROP" | "NOT_SPECIFIED"))
 }
 
 /// Remembers namespaces and cgroups that an event names and the inventory does not know.

@@ -171,7 +171,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    fn changed(&mut self, changed: &Changed) {
+    pub(super) fn changed(&mut self, changed: &Changed) {
         let delta = self.survey.refresh(changed);
         if delta.removed.contains(&self.node.id) {
             self.watch.release_node();

@@ -57,6 +57,7 @@ pub fn facts(
             neighbours: neighbours(&mut socket),
             conntrack: conntrack(),
             programs: programs(&mut socket, devices),
+            cgroups: BTreeMap::new(),
         })
     })
 }
@@ -168,7 +169,7 @@ fn column(table: &str, name: &str) -> u64 {
         .sum()
 }
 
-/// Filters of traffic control and XDP programs. (tcx links are the kernel room's to list.)
+/// Filters of traffic control and XDP programs. (tcx links and cgroups' programs are the kernel room's to list.)
 fn programs(
     socket: &mut Netlink,
     devices: &BTreeMap<u32, String>,
@@ -253,6 +254,7 @@ mod tests {
             ifindex: None,
             src: addr("10.66.0.9"),
             dst: addr(dst),
+            cgroup: None,
         };
         let devices = BTreeMap::from([(1, "lo".to_owned())]);
         let asked = [inquiry("10.1.2.3"), inquiry("10.99.0.1")];

@@ -21,8 +21,9 @@ pub(crate) struct VmArgs {
     /// Only this kernel (repeatable), with every lab that is for it
     #[arg(long, value_enum)]
     kernel: Vec<Kernel>,
-    /// Run every lab on every kernel it is for, and write the table in docs/kernels.md
-    #[arg(long, conflicts_with_all = ["kernel", "filter", "shell"])]
+    /// Run every lab on every kernel it is for, and write the table in docs/kernels.md; with --kernel or --filter only
+    /// what those choose, and the rest of the table stays
+    #[arg(long, conflicts_with = "shell")]
     pub(super) all: bool,
     /// Only labs whose name contains this, on every kernel they are for
     #[arg(long, value_name = "LAB")]

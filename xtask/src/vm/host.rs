@@ -7,8 +7,9 @@ use anyhow::Result;
 use super::args::VmArgs;
 use super::console::Verdict;
 use super::guest::{self, Job};
-use super::kernels::{self, Kernel};
-use super::labs::{Lab, Results};
+use super::kernels::{self, Kernel, Unpacked};
+use super::labs::Results;
+use super::plan::Boot;
 use super::programs::Programs;
 use super::qemu::{self, Patience};
 use super::report::KernelRun;
@@ -27,8 +28,6 @@ pub(super) struct Host {
 
 /// A boot that is over.
 pub(super) struct Ended {
-    /// The kernel's release, as `uname -r` says it.
-    pub(super) release: String,
     /// How it ended.
     pub(super) verdict: Verdict,
     /// From packing the image to switching off.
@@ -54,20 +53,33 @@ impl Host {
         })
     }
 
-    /// Runs `job` on `kernel`, giving each line that it prints to `see`.
+    /// The kernel, fetched if it is not there yet.
     ///
     /// # Errors
-    /// When the kernel or the emulator cannot be had; how the run went is in the result.
-    pub(super) fn boot(&self, kernel: Kernel, job: &Job, see: impl FnMut(&str)) -> Result<Ended> {
-        let unpacked = kernels::ensure(kernel, &self.store, &self.programs, self.mode)?;
-        let title = titled(&unpacked.release, &job.boot);
-        println!("== kernel {} ({title})", kernel.name());
+    /// When it cannot be had.
+    pub(super) fn kernel(&self, kernel: Kernel) -> Result<Unpacked> {
+        kernels::ensure(kernel, &self.store, &self.programs, self.mode)
+    }
+
+    /// Runs `job` on `kernel` in the machine called `name`, giving each line that it prints to `see`.
+    ///
+    /// # Errors
+    /// When the emulator cannot be had; how the run went is in the result.
+    pub(super) fn boot(
+        &self,
+        kernel: &Unpacked,
+        name: &str,
+        job: &Job,
+        see: impl FnMut(&str),
+    ) -> Result<Ended> {
+        let title = titled(&kernel.release, &job.boot);
+        println!("== kernel {name} ({title})");
         let start = Instant::now();
-        let dir = self.store.run(kernel.name())?;
+        let dir = self.store.run(name)?;
         let (image, log) = (dir.join("initramfs.cpio"), dir.join("console.log"));
-        guest::image(job, &unpacked, &self.programs)?.write(&image)?;
+        guest::image(job, kernel, &self.programs)?.write(&image)?;
         let boot = qemu::Boot {
-            vmlinuz: &unpacked.vmlinuz,
+            vmlinuz: &kernel.vmlinuz,
             image: &image,
             words: &job.boot,
             nonce: &job.nonce,
@@ -76,30 +88,32 @@ impl Host {
         };
         let verdict = boot.run(&self.programs, see)?;
         Ok(Ended {
-            release: unpacked.release,
             verdict,
             took: start.elapsed(),
         })
     }
 
-    /// Runs `job`, which runs the `chosen` labs, with its output on the screen.
+    /// Runs `job`, which runs the labs of `boot`, with its output on the screen: each line with the boot's name before
+    /// it, as other machines may be running beside this one.
     ///
     /// # Errors
     /// As [`Host::boot`]; failed labs are in the result.
-    pub(super) fn labs(&self, kernel: Kernel, chosen: &[&Lab], job: &Job) -> Result<KernelRun> {
-        let mut results = Results::expecting(chosen);
-        let ended = self.boot(kernel, job, |line| {
-            println!("{line}");
+    pub(super) fn labs(&self, kernel: &Unpacked, boot: &Boot<'_>, job: &Job) -> Result<KernelRun> {
+        let mut results = Results::expecting(&boot.labs);
+        let name = boot.name();
+        let ended = self.boot(kernel, &name, job, |line| {
+            println!("{name}  {line}");
             results.line(line);
         })?;
         let succeeded = ended.verdict == Verdict::Ended(0);
         if !succeeded {
-            println!("== {}: {}", ended.release, describe(&ended.verdict));
+            println!("== {name}: {}", describe(&ended.verdict));
         }
         let counts = results.counts(succeeded);
         Ok(KernelRun {
-            release: ended.release,
-            boot: job.boot.clone(),
+            kernel: boot.kernel,
+            name,
+            release: kernel.release.clone(),
             results,
             counts,
             took: ended.took,

@@ -61,7 +61,8 @@ impl Kernel {
         }
     }
 
-    fn is_version(self, version: &str) -> bool {
+    /// True if `version`, of a package or as `uname -r` says it, is one of this kernel's.
+    pub(crate) fn is_version(self, version: &str) -> bool {
         version
             .strip_prefix(self.name())
             .is_some_and(|rest| rest.starts_with('.'))

@@ -6,6 +6,7 @@
 
 mod args;
 mod console;
+mod fleet;
 mod guest;
 mod host;
 mod image;
@@ -19,6 +20,7 @@ mod programs;
 mod qemu;
 mod report;
 mod store;
+mod table;
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -29,6 +31,7 @@ pub(crate) use args::VmArgs;
 use console::Verdict;
 use guest::Job;
 use host::Host;
+use plan::Boot;
 
 use crate::build::{self, Profile};
 use crate::process;
@@ -76,20 +79,19 @@ pub(crate) fn run(space: &Workspace, args: &VmArgs, mode: Mode) -> Result<Counts
         ("labs".to_owned(), lab_program),
     ];
     programs.extend(copies);
-    let mut runs = Vec::new();
-    for ((kernel, boot), chosen) in plan::boots(&args.plan(&labs)?) {
-        let job = Job {
-            script: labs::script(kernel, &labs, &chosen),
-            programs: programs.clone(),
-            boot: boot.to_owned(),
-            nonce: nonce(),
-        };
-        runs.push(host.labs(kernel, &chosen, &job)?);
-    }
+    let plan = args.plan(&labs)?;
+    let boots = plan::boots(&plan);
+    let job = |boot: &Boot<'_>| Job {
+        script: labs::script(boot.kernel, &labs, &boot.labs),
+        programs: programs.clone(),
+        boot: boot.words.to_owned(),
+        nonce: nonce(),
+    };
+    let runs = fleet::run(&host, &boots, job)?;
     print!("{}", report::summary(&runs));
     if args.all {
         let document = space.root().join("docs/kernels.md");
-        report::write(&document, &report::table(&labs, &runs))?;
+        table::write(&document, &labs, &runs)?;
         println!("wrote {}", space.relative(&document));
     }
     let mut counts = Counts::default();
@@ -123,10 +125,11 @@ fn shell(space: &Workspace, args: &VmArgs, mode: Mode, script: &str) -> Result<(
     };
     let mut failed = Vec::new();
     for &kernel in args.kernels() {
-        let ended = host.boot(kernel, &job, |line| println!("{line}"))?;
+        let unpacked = host.kernel(kernel)?;
+        let ended = host.boot(&unpacked, kernel.name(), &job, |line| println!("{line}"))?;
         println!(
             "== {}: {} ({:.1} s)\n",
-            ended.release,
+            unpacked.release,
             host::describe(&ended.verdict),
             ended.took.as_secs_f64()
         );

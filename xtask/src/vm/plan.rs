@@ -5,12 +5,51 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::kernels::Kernel;
 use super::labs::Lab;
 
+/// Labs of one boot at most.
+const LABS_A_BOOT: usize = 80;
+
 /// The labs of each kernel, in the order of the table.
 pub(crate) type Plan<'a> = BTreeMap<Kernel, Vec<&'a Lab>>;
 
-/// The boots of a plan: of each kernel one for the labs that need nothing on its command line, and one more for each choice
-/// of words that others need there.
-pub(crate) fn boots<'a>(plan: &Plan<'a>) -> BTreeMap<(Kernel, &'a str), Vec<&'a Lab>> {
+/// One virtual machine: a kernel, what else stands on its command line, and the labs that run in it.
+#[derive(Debug)]
+pub(crate) struct Boot<'a> {
+    /// What boots.
+    pub(crate) kernel: Kernel,
+    /// What the labs need at the end of its command line.
+    pub(crate) words: &'a str,
+    /// 0, or which further part of the labs of the same kernel and words this is.
+    pub(crate) part: usize,
+    /// In the order of the table.
+    pub(crate) labs: Vec<&'a Lab>,
+}
+
+impl Boot<'_> {
+    /// Distinct for each boot of a plan; fit for a folder's name.
+    pub(crate) fn name(&self) -> String {
+        let words: String = self.words.chars().map(plain).collect();
+        let part = match self.part {
+            0 => String::new(),
+            part => (part + 1).to_string(),
+        };
+        let parts = [self.kernel.name(), &words, &part];
+        let named: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        named.join("-")
+    }
+}
+
+fn plain(letter: char) -> char {
+    if letter.is_ascii_alphanumeric() {
+        letter
+    } else {
+        '_'
+    }
+}
+
+/// The boots of a plan: of each kernel at least one for the labs that need nothing on its command line, and one for each
+/// choice of words that others need there. Many labs are shared out among boots, so that boots side by side end together
+/// and none runs for so long that it would pass for one that hangs.
+pub(crate) fn boots<'a>(plan: &Plan<'a>) -> Vec<Boot<'a>> {
     let mut boots: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (kernel, labs) in plan {
         for lab in labs {
@@ -20,7 +59,16 @@ pub(crate) fn boots<'a>(plan: &Plan<'a>) -> BTreeMap<(Kernel, &'a str), Vec<&'a 
                 .push(*lab);
         }
     }
-    boots
+    let parts = boots.into_iter().flat_map(|((kernel, words), labs)| {
+        let parts: Vec<Vec<&Lab>> = labs.chunks(LABS_A_BOOT).map(<[_]>::to_vec).collect();
+        parts.into_iter().enumerate().map(move |(part, labs)| Boot {
+            kernel,
+            words,
+            part,
+            labs,
+        })
+    });
+    parts.collect()
 }
 
 /// Every lab on every one of `kernels` that it declares.
@@ -159,15 +207,32 @@ mod tests {
         let plan = everything(&labs, &[Kernel::V6_1, Kernel::V7]);
         let boots: Vec<_> = boots(&plan)
             .into_iter()
-            .map(|((kernel, words), labs)| (kernel, words, labs[0].name.as_str(), labs.len()))
+            .map(|boot| (boot.name(), boot.labs[0].name.clone(), boot.labs.len()))
             .collect();
+        let row = |boot: &str, first: &str, labs| (boot.to_owned(), first.to_owned(), labs);
         assert_eq!(
             boots,
             [
-                (Kernel::V6_1, "", "plain", 1),
-                (Kernel::V7, "", "plain", 1),
-                (Kernel::V7, "lockdown=confidentiality", "locked", 1),
+                row("6.1", "plain", 1),
+                row("7", "plain", 1),
+                row("7-lockdown_confidentiality", "locked", 1),
             ]
+        );
+    }
+
+    #[test]
+    fn many_labs_are_shared_out_among_boots() {
+        let many: Vec<Lab> = (0..=LABS_A_BOOT)
+            .map(|at| lab(&format!("lab{at}"), "", &[Kernel::V7], None))
+            .collect();
+        let plan = everything(&many, &[Kernel::V7]);
+        let boots: Vec<_> = boots(&plan)
+            .iter()
+            .map(|boot| (boot.name(), boot.labs.len()))
+            .collect();
+        assert_eq!(
+            boots,
+            [("7".to_owned(), LABS_A_BOOT), ("7-2".to_owned(), 1)]
         );
     }
 
