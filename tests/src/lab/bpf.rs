@@ -21,7 +21,7 @@ pub enum Kind {
 const PROG_LOAD: libc::c_long = 5;
 const LINK_CREATE: libc::c_long = 28;
 const PROG_TYPE_XDP: u32 = 6;
-const PROG_TYPE_SCHED_CLS: u32 = 3;
+pub(super) const PROG_TYPE_SCHED_CLS: u32 = 3;
 const PROG_TYPE_CGROUP_SKB: u32 = 8;
 const PROG_TYPE_NETFILTER: u32 = 32;
 const ATTACH_TYPE_XDP: u32 = 37;
@@ -141,7 +141,12 @@ pub fn attach_netfilter_drop(name: &str) -> Result<OwnedFd> {
     link(&program, 0, ATTACH_TYPE_NETFILTER, &FORWARD_OF_IPV4)
 }
 
-fn load(kind: u32, attach_type: u32, name: &str, code: &[Instruction]) -> Result<OwnedFd> {
+pub(super) fn load(
+    kind: u32,
+    attach_type: u32,
+    name: &str,
+    code: &[Instruction],
+) -> Result<OwnedFd> {
     let licence = b"GPL\0";
     let mut attr = [0u8; 128];
     attr[..4].copy_from_slice(&kind.to_ne_bytes());
@@ -155,7 +160,12 @@ fn load(kind: u32, attach_type: u32, name: &str, code: &[Instruction]) -> Result
 }
 
 /// `more`: what follows the type, from the flags on.
-fn link(program: &OwnedFd, target: u32, attach_type: u32, more: &[u32]) -> Result<OwnedFd> {
+pub(super) fn link(
+    program: &OwnedFd,
+    target: u32,
+    attach_type: u32,
+    more: &[u32],
+) -> Result<OwnedFd> {
     let fd = u32::try_from(program.as_raw_fd())?;
     let mut attr = [0u8; 128];
     let words = [fd, target, attach_type]

@@ -3,7 +3,9 @@
 pub mod bpf;
 pub mod cast;
 mod container;
+pub mod netkit;
 pub mod netns;
+pub mod redirect;
 mod rules;
 mod topology;
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
+use super::netkit::{Mode, Netkit};
 use super::{Lab, netns};
 
 /// How long links may take to come up; a bond or bridge takes a second or two.
@@ -23,6 +24,7 @@ pub type End<'a> = (&'a str, &'a str);
 pub struct Topology {
     prefix: String,
     links: String,
+    netkits: Vec<Netkit>,
     spaces: BTreeMap<String, Space>,
 }
 
@@ -44,6 +46,7 @@ impl Topology {
         Self {
             prefix,
             links: String::new(),
+            netkits: Vec::new(),
             spaces: BTreeMap::new(),
         }
     }
@@ -67,6 +70,20 @@ impl Topology {
         for (ns, ifname) in [a, b] {
             self.ip(ns, &format!("link set {ifname} up"));
         }
+        self
+    }
+
+    /// A netkit pair, both ends up. Programs may be attached to `a`.
+    pub fn netkit(&mut self, mode: Mode, a: End<'_>, b: End<'_>) -> &mut Self {
+        let [first, second] = [a, b].map(|(ns, ifname)| {
+            self.ip(ns, &format!("link set {ifname} up"));
+            (self.full(ns), ifname.to_owned())
+        });
+        self.netkits.push(Netkit {
+            mode,
+            first,
+            second,
+        });
         self
     }
 
@@ -119,6 +136,7 @@ impl Topology {
                 .with_context(|| format!("sysctls of {ns}"))?;
         }
         netns::ip_batch(&self.links).context("create the lab's links")?;
+        self.netkits.iter().try_for_each(Netkit::create)?;
         for (ns, space) in &self.spaces {
             let script = format!("link set lo up\n{}", space.script);
             netns::enter(&self.full(ns), || netns::ip_batch(&script))?

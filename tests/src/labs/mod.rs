@@ -21,6 +21,7 @@ mod observed;
 mod options;
 mod protocols;
 mod readme;
+mod redirects;
 mod refusals;
 mod replayed;
 mod replies;
@@ -209,6 +210,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         options::CASES,
         protocols::CASES,
         readme::CASES,
+        redirects::CASES,
         refusals::CASES,
         service::CASES,
         shapes::CASES,

@@ -20,7 +20,9 @@ use crate::event::{Conntrack, Dir, NetnsId};
 use crate::inventory::Inventory;
 use crate::journey::{Direction, Hop, Journey, Place};
 use crate::packet::Tuple;
-use crate::report::{AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence};
+use crate::report::{
+    AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteHook,
+};
 use std::net::SocketAddr;
 use step::{Side, Step, tc_hook};
 
@@ -185,20 +187,24 @@ impl<'a> Walk<'a> {
     }
 
     /// The destination is translated before the route is chosen, the source after.
-    fn step(&mut self, step: &Step<'_>) {
+    fn step(&mut self, step: &Step<'a>) {
         let (b, a) = (step.before, step.after);
         self.change(step, Side::Destination, b.destination(), a.destination());
         self.change(step, Side::Source, b.source(), a.source());
     }
 
-    fn change(&mut self, step: &Step<'_>, side: Side, from: SocketAddr, to: SocketAddr) {
+    fn change(&mut self, step: &Step<'a>, side: Side, from: SocketAddr, to: SocketAddr) {
         if from == to {
             return;
         }
         let netns = step.netns();
-        let shown = netns.filter(|ns| step.tc.is_none() && self.shown(step, side, *ns));
-        let (agent, hook) = match (step.tc, shown) {
+        let shown = netns.filter(|_| step.tc.is_none());
+        let shown = shown.and_then(|ns| self.shown(step, side, ns));
+        let (agent, hook) = match (step.tc, &shown) {
             (Some(hop), _) => (RewriteAgent::TcBpf, Some(tc_hook(hop.place.dir))),
+            (None, Some(shown)) if shown.is_by_ipvs(side) => {
+                (RewriteAgent::Ipvs, Some(ipvs_hook(self.direction)))
+            }
             (None, Some(_)) => (RewriteAgent::Netfilter, Some(step.hook(side))),
             (None, None) => (RewriteAgent::Unknown, None),
         };
@@ -226,16 +232,43 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// Whether an entry of the namespace makes just this change.
-    fn shown(&self, step: &Step<'_>, side: Side, netns: NetnsId) -> bool {
+    /// The entry of the namespace that makes just this change.
+    fn shown(&self, step: &Step<'a>, side: Side, netns: NetnsId) -> Option<Shown<'a>> {
         let own = step.to.and_then(|h| h.conntrack.as_ref());
-        entries(self.journey, netns, own).any(|ct| {
-            [ct.orig, ct.reply].into_iter().any(|tuple| {
+        entries(self.journey, netns, own).find_map(|ct| {
+            let mut ways = [(ct.orig, false), (ct.reply, true)].into_iter();
+            let made = |tuple| {
                 through(ct, tuple).is_some_and(|after| {
                     side.of(tuple) == side.of(step.before) && side.of(after) == side.of(step.after)
                 })
-            })
+            };
+            let (_, is_reply) = ways.find(|(tuple, _)| made(*tuple))?;
+            Some(Shown { ct, is_reply })
         })
+    }
+}
+
+/// An entry that makes a change, to packets of its one direction or the other.
+struct Shown<'a> {
+    ct: &'a Conntrack,
+    is_reply: bool,
+}
+
+impl Shown<'_> {
+    /// IPVS writes where it sends a connection into its entry (`ip_vs_update_conntrack`), but only
+    /// netfilter's NAT sets the bit that says so.
+    fn is_by_ipvs(&self, side: Side) -> bool {
+        let of_destination = matches!(side, Side::Destination) != self.is_reply;
+        of_destination && self.ct.status & Conntrack::DST_NAT == 0
+    }
+}
+
+/// IPVS translates what would be delivered to the Service's address, which is the node's own, and
+/// the replies that the node forwards (`ip_vs_ops4`).
+fn ipvs_hook(direction: Direction) -> RewriteHook {
+    match direction {
+        Direction::Request => RewriteHook::Input,
+        Direction::Reply => RewriteHook::Forward,
     }
 }
 

@@ -15,6 +15,8 @@ pub enum Hook {
     TcEgress,
     /// XDP, at a device.
     Xdp,
+    /// Between the two ends of a netkit pair.
+    Netkit,
     /// A cgroup.
     Cgroup,
     /// A socket.
@@ -147,6 +149,7 @@ fn by_location(location: &str, scene: &Scene<'_>) -> Cause {
         "sch_handle_egress" => Cause::Program(Hook::TcEgress),
         "__dev_queue_xmit" if scene.has_egress_programs() => Cause::Program(Hook::TcEgress),
         "__dev_queue_xmit" | "enqueue_to_backlog" => Cause::QueueFull,
+        "netkit_xmit" => Cause::Program(Hook::Netkit),
         "ip_finish_output" | "ip6_finish_output" => Cause::Program(Hook::Cgroup),
         // A verdict that hands packets to user space, where nobody listens.
         "nf_queue" | "nf_reinject" => Cause::Netfilter,

@@ -58,6 +58,13 @@ fn words(scene: &Scene<'_>, hook: Hook) -> (String, String) {
             at_device,
         ),
         Hook::Xdp => (format!("XDP at {device} in {space}"), at_device),
+        Hook::Netkit => (
+            format!(
+                "the program or policy of the netkit pair (or its other end, if that is down) at \
+                 {device} in {space}"
+            ),
+            at_device,
+        ),
         Hook::Cgroup => (
             format!("an egress program of the sender's cgroup in {space}"),
             at_cgroup,
@@ -82,6 +89,7 @@ fn attached<'a>(scene: &Scene<'a>, hook: Hook) -> Vec<&'a Attached> {
     let all = match hook {
         Hook::TcIngress | Hook::Xdp => at_device(Dir::Ingress),
         Hook::TcEgress => at_device(Dir::Egress),
+        Hook::Netkit => None,
         Hook::Cgroup => of_cgroup(Dir::Egress),
         Hook::Socket => of_cgroup(Dir::Ingress),
     };

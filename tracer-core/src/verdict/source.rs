@@ -125,6 +125,11 @@ fn kept(
     let inventory = context.inventory;
     let source = original(journey).src;
     let exits = exits(journey, inventory);
+    if delivery.code == DeliveryCode::Dropped && is_netkit(last, inventory) {
+        let by = name(last, inventory);
+        let text = format!("the packet was sent by {by} as {source} and dropped before it came in");
+        return (SourceCode::SourceUnknown, text);
+    }
     if !exits.is_empty() {
         let names: Vec<String> = exits.iter().map(|h| name(h, inventory)).collect();
         let copied = if names.len() > 1 {
@@ -162,6 +167,12 @@ fn kept(
         None => format!("the packet came in by {by} as {source} and was not sighted leaving"),
     };
     (SourceCode::SourceUnknown, text)
+}
+
+/// Between two ends of such a pair a program decides: what was sent there need not come in.
+fn is_netkit(sent: &Hop, inventory: &Inventory) -> bool {
+    let link = inventory.link(sent.place.netns, sent.place.ifindex);
+    sent.place.dir == Dir::Egress && link.is_some_and(|link| link.kind == "netkit")
 }
 
 fn name(hop: &Hop, inventory: &Inventory) -> String {

@@ -8,6 +8,7 @@ use super::Context;
 use super::findings::finding;
 use crate::attribute::{Ruling, view};
 use crate::evaluate::{Agreement, At};
+use crate::event::Dir;
 use crate::inventory::Role;
 use crate::journey::Journey;
 use crate::report::{
@@ -128,10 +129,21 @@ fn unexplained(
         [None] => "no rule would rewrite its source".to_owned(),
         _ => "they would do something else".to_owned(),
     };
+    let past = went_past(journey, ruling, rewrites);
+    let fix = match (journey.predates, ruling.changed) {
+        (true, _) => Some("open the connection anew"),
+        (false, false) if past => Some(
+            "`bpftool net show` there: a program on the device it came in by (traffic control, netkit, \
+             XDP) that redirects",
+        ),
+        _ => None,
+    };
     let why = if journey.predates {
         "the flow keeps what it was given when it began"
     } else if ruling.changed {
         "the rules were changed at about that time"
+    } else if past {
+        "it left without an entry in conntrack, so netfilter did not see it: a program on its way sent it on"
     } else {
         "what did it is not known"
     };
@@ -140,11 +152,24 @@ fn unexplained(
             "the rules {} as they are now do not explain what was seen: by them {would}; {why}",
             place(ruling, "of the node", context)
         ),
-        fix: journey
-            .predates
-            .then(|| "open the connection anew".to_owned()),
+        fix: fix.map(str::to_owned),
         ..finding(Code::NoRuleExplains, Severity::Warning)
     })
+}
+
+/// Whether the packet took a way through the namespace on which there is no netfilter. Where rules
+/// translate, every packet that they are asked about has an entry; one that a translator outside
+/// netfilter had may have been taken from conntrack by that.
+fn went_past(journey: &Journey, ruling: &Ruling<'_, '_>, rewrites: &[Rewrite]) -> bool {
+    let netns = ruling.passage.netns;
+    let first = journey.request.hops().first();
+    let came_in =
+        first.is_some_and(|hop| hop.place.dir == Dir::Ingress || hop.place.netns != netns);
+    let untouched = !rewrites
+        .iter()
+        .any(|r| r.netns == Some(netns.0) && r.direction == RewriteDirection::Request);
+    let exit = ruling.passage.exit;
+    came_in && untouched && exit.is_some_and(|e| e.conntrack_known && e.conntrack.is_none())
 }
 
 /// A rule in a sentence: `iptables-legacy nat/IP-MASQ rule 3`, with its owner where that is known.
