@@ -7,10 +7,13 @@ mod place;
 mod ruling;
 mod seen_rule;
 mod step;
+mod suspect;
 
 pub use passage::Passage;
 pub use place::{role_word, whose};
 pub(crate) use seen_rule::was_met;
+
+pub use suspect::{Change, Doubt, Suspect, doubts, name_programs};
 
 pub use ruling::{Consulted, Ruling, name_rules, rulings, view};
 
@@ -20,7 +23,7 @@ use crate::journey::{Direction, Hop, Journey, Place};
 use crate::packet::Tuple;
 use crate::report::{AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence};
 use std::net::SocketAddr;
-use step::{Side, Step, tc_hook};
+use step::{Part, Side, Step, tc_hook};
 
 /// The request as its origin sent it.
 #[must_use]
@@ -89,7 +92,7 @@ fn entries<'a>(
 
 /// Every change of address or port, request first, in the order in which the packets met them.
 #[must_use]
-pub fn rewrites(journey: &Journey, inventory: &Inventory) -> Vec<Rewrite> {
+pub fn changes(journey: &Journey, inventory: &Inventory) -> Vec<Change> {
     let mut found = Vec::new();
     for direction in [Direction::Request, Direction::Reply] {
         Walk {
@@ -118,7 +121,7 @@ struct Walk<'a> {
     journey: &'a Journey,
     inventory: &'a Inventory,
     direction: Direction,
-    found: &'a mut Vec<Rewrite>,
+    found: &'a mut Vec<Change>,
 }
 
 impl<'a> Walk<'a> {
@@ -144,6 +147,7 @@ impl<'a> Walk<'a> {
                     after: enters,
                     tc: None,
                     forwarded: false,
+                    part: Part::Whole,
                 });
             }
             let (tc_from, tc_to) = match hop.place.dir {
@@ -157,6 +161,7 @@ impl<'a> Walk<'a> {
                 after: leaves,
                 tc: Some(hop),
                 forwarded: false,
+                part: Part::Whole,
             });
             previous = Some((hop, leaves));
         }
@@ -178,15 +183,21 @@ impl<'a> Walk<'a> {
                 after,
                 tc: None,
                 forwarded: self.direction == Direction::Reply && is_forwarded(journey),
+                part: Part::Whole,
             });
         }
     }
 
     /// The destination is translated before the route is chosen, the source after.
     fn step(&mut self, step: &Step<'_>) {
-        let (b, a) = (step.before, step.after);
-        self.change(step, Side::Destination, b.destination(), a.destination());
-        self.change(step, Side::Source, b.source(), a.source());
+        if step.before == step.after {
+            return;
+        }
+        for step in step.parts() {
+            let (b, a) = (step.before, step.after);
+            self.change(&step, Side::Destination, b.destination(), a.destination());
+            self.change(&step, Side::Source, b.source(), a.source());
+        }
     }
 
     fn change(&mut self, step: &Step<'_>, side: Side, from: SocketAddr, to: SocketAddr) {
@@ -194,14 +205,15 @@ impl<'a> Walk<'a> {
             return;
         }
         let netns = step.netns();
-        let shown = netns.filter(|ns| step.tc.is_none() && self.shown(step, side, *ns));
+        let whole = step.tc.is_none() && step.part == Part::Whole;
+        let shown = netns.filter(|ns| whole && self.shown(step, side, *ns));
         let (agent, hook) = match (step.tc, shown) {
             (Some(hop), _) => (RewriteAgent::TcBpf, Some(tc_hook(hop.place.dir))),
             (None, Some(_)) => (RewriteAgent::Netfilter, Some(step.hook(side))),
             (None, None) => (RewriteAgent::Unknown, None),
         };
         let number = |hop: Option<&Hop>| hop.and_then(|h| number_at(self.journey, h.place));
-        self.found.push(Rewrite {
+        let rewrite = Rewrite {
             direction: match self.direction {
                 Direction::Request => RewriteDirection::Request,
                 Direction::Reply => RewriteDirection::Reply,
@@ -221,7 +233,9 @@ impl<'a> Walk<'a> {
                 Some(_) => RewriteEvidence::Conntrack,
                 None => RewriteEvidence::Between,
             },
-        });
+        };
+        let change = Change::new(rewrite, step, self.inventory);
+        self.found.push(change);
     }
 
     /// Whether an entry of the namespace makes just this change.

@@ -161,18 +161,11 @@ pub(super) fn program(scene: &Scene<'_>, hook: Hook) -> Explanation {
         .and_then(|(dir, device)| scene.facts?.programs.get(&(device, dir)))
         .map(|all| {
             all.iter()
-                .filter(|a| (a.kind == "xdp") == (hook == Hook::Xdp))
+                .filter(|a| a.is_xdp() == (hook == Hook::Xdp))
                 .collect::<Vec<_>>()
         })
         .unwrap_or_default();
-    let names: Vec<String> = found
-        .iter()
-        .map(|one| match (&one.name, one.id) {
-            (Some(name), Some(id)) => format!("{} program {name} (id {id})", one.kind),
-            (None, Some(id)) => format!("{} program {id}", one.kind),
-            _ => format!("a {} filter", one.kind),
-        })
-        .collect();
+    let names: Vec<String> = found.iter().map(|one| one.words()).collect();
     let by = match names.as_slice() {
         [] => String::new(),
         [one] => format!(": {one}"),

@@ -93,10 +93,22 @@ fn agent(change: &Rewrite) -> String {
             let rule = rule.map_or(String::new(), |name| format!(", {name}"));
             format!(", netfilter{}{rule}", change.hook.map_or("", hook))
         }
-        RewriteAgent::TcBpf => match change.hook {
-            Some(RewriteHook::TcIngress) => ", a traffic-control program at ingress".into(),
-            _ => ", a traffic-control program at egress".into(),
-        },
+        RewriteAgent::TcBpf => {
+            let kind = match change.hook {
+                Some(RewriteHook::TcIngress) => "a traffic-control program at ingress",
+                Some(RewriteHook::TcEgress) => "a traffic-control program at egress",
+                Some(RewriteHook::Xdp) => "an XDP program",
+                _ => "a program on a device",
+            };
+            let name = change.program.as_ref();
+            let name = name.map(|p| format!(": {} (id {})", p.name, p.id));
+            format!(", {kind}{}", name.unwrap_or_default())
+        }
+        RewriteAgent::Stateless => {
+            let rule = change.rule.as_ref().map(rules::name);
+            let rule = rule.map_or(String::new(), |name| format!(", {name}"));
+            format!(", netfilter{} without conntrack{rule}", change.hook.map_or("", hook))
+        }
         _ => match change.between {
             [Some(a), Some(b)] => format!(", between hop {a} and hop {b}"),
             _ => String::new(),
