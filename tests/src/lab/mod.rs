@@ -4,6 +4,7 @@ pub mod bpf;
 pub mod cast;
 mod container;
 pub mod netns;
+pub mod rewriter;
 mod rules;
 mod topology;
 

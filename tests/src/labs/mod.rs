@@ -25,6 +25,7 @@ mod refusals;
 mod replayed;
 mod replies;
 mod reply;
+mod rewriters;
 mod service;
 mod shapes;
 mod steps;
@@ -208,6 +209,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         replayed::CASES,
         replies::CASES,
         reply::CASES,
+        rewriters::CASES,
         field::cases(),
     ]
     .into_iter()

@@ -160,9 +160,7 @@ fn is_at(attached: &Attached, seat: Seat) -> bool {
     let generic = attached.is_xdp() && !attached.is_driver_xdp();
     match seat {
         Seat::Wire => attached.is_driver_xdp(),
-        Seat::BeforeOurs => {
-            generic || !attached.is_xdp() && attached.before_ours != Some(false)
-        }
+        Seat::BeforeOurs => generic || !attached.is_xdp() && attached.before_ours != Some(false),
         Seat::AfterOurs => !attached.is_xdp() && attached.before_ours != Some(true),
         Seat::Anywhere => !attached.is_driver_xdp(),
     }

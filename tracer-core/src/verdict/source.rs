@@ -107,7 +107,10 @@ fn agent(change: &Rewrite) -> String {
         RewriteAgent::Stateless => {
             let rule = change.rule.as_ref().map(rules::name);
             let rule = rule.map_or(String::new(), |name| format!(", {name}"));
-            format!(", netfilter{} without conntrack{rule}", change.hook.map_or("", hook))
+            format!(
+                ", netfilter{} without conntrack{rule}",
+                change.hook.map_or("", hook)
+            )
         }
         _ => match change.between {
             [Some(a), Some(b)] => format!(", between hop {a} and hop {b}"),

@@ -113,7 +113,10 @@ impl Scenario {
             for doubt in attribute::doubts(&flow.journey, &self.inventory) {
                 if let Some(entries) = self.asked.get(&doubt.netns) {
                     let all = entries.iter().copied();
-                    flow.conntrack(doubt.netns, all.filter(|ct| doubt.tuples.iter().any(|t| has(ct, *t))));
+                    flow.conntrack(
+                        doubt.netns,
+                        all.filter(|ct| doubt.tuples.iter().any(|t| has(ct, *t))),
+                    );
                 }
             }
         }

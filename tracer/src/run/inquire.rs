@@ -1,17 +1,20 @@
 //! Drops are looked into at once: what the namespace's settings and tables say is asked while it
-//! is still there.
+//! is still there. (What flows leave in doubt is asked before they are judged: `doubts`.)
 
 use crate::kernel;
-use crate::system::netns::visit;
+use crate::system::netns::{Netns, visit};
 use crate::system::{self, Survey};
 use std::collections::{BTreeMap, BTreeSet};
 use tracer_core::event::{Dir, DropEvent, NetnsId};
-use tracer_core::inventory::{Facts, Inquiry, Inventory};
+use tracer_core::inventory::{Attached, Facts, Inquiry, Inventory};
 
 /// Most questions of one run: a storm of drops is not looked into packet by packet.
 const MOST: usize = 512;
 /// Most at a time.
 const AT_ONCE: usize = 32;
+
+/// What is attached to each side of devices.
+pub(super) type Sides = BTreeMap<(u32, Dir), Vec<Attached>>;
 
 /// Drops that wait to be looked into.
 #[derive(Debug, Default)]
@@ -58,18 +61,23 @@ fn ask(survey: &Survey, id: NetnsId, inquiries: &[Inquiry]) -> Option<Facts> {
     let netns = survey.netns(id)?;
     let devices = devices(survey.inventory(), id, inquiries);
     let mut facts = system::facts(netns, inquiries, &devices).ok()?;
+    add_tcx(netns, &devices, &mut facts.programs);
+    Some(facts)
+}
+
+/// Adds the programs on tcx links to the lists of devices' sides, and finishes these.
+pub(super) fn add_tcx(netns: &Netns, devices: &BTreeMap<u32, String>, programs: &mut Sides) {
     let tcx = visit(netns, || {
         let sides = devices.iter().flat_map(|(index, name)| {
             [Dir::Ingress, Dir::Egress].map(|dir| ((*index, dir), kernel::tcx_programs(name, dir)))
         });
         Ok(sides.collect::<Vec<_>>())
     });
-    for (side, programs) in tcx.unwrap_or_default() {
-        let all = facts.programs.entry(side).or_default();
-        all.splice(0..0, programs); // tcx runs before the filters
-        kernel::name_programs(all);
+    for (side, links) in tcx.unwrap_or_default() {
+        // tcx runs before the filters.
+        programs.entry(side).or_default().splice(0..0, links);
     }
-    Some(facts)
+    kernel::name_programs(programs.values_mut());
 }
 
 /// The devices that the packets met there, by index.
