@@ -29,6 +29,7 @@ mod rewriters;
 mod service;
 mod shapes;
 mod steps;
+mod unread;
 
 pub use covers::covers;
 
@@ -210,6 +211,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         replies::CASES,
         reply::CASES,
         rewriters::CASES,
+        unread::CASES,
         field::cases(),
     ]
     .into_iter()

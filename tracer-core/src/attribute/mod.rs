@@ -182,7 +182,10 @@ impl<'a> Walk<'a> {
                 before: tuple,
                 after,
                 tc: None,
-                forwarded: self.direction == Direction::Reply && is_forwarded(journey),
+                forwarded: match self.direction {
+                    Direction::Request => left_unseen(journey).is_some(),
+                    Direction::Reply => is_forwarded(journey),
+                },
                 part: Part::Whole,
             });
         }
@@ -249,6 +252,18 @@ impl<'a> Walk<'a> {
             })
         })
     }
+}
+
+/// The hop at which an answer came into the namespace in which the request was sighted last, coming
+/// in as well: so the request went on, by a way that no tap can read (encrypted by IPsec, or redirected
+/// by a program).
+#[must_use]
+pub fn left_unseen(journey: &Journey) -> Option<&Hop> {
+    let last = journey.request.hops().last()?;
+    let came = journey.reply.hops().first()?;
+    let comes_in = |hop: &Hop| hop.place.dir == Dir::Ingress && !hop.is_filled();
+    let same = last.place.netns == came.place.netns && last.place.ifindex != came.place.ifindex;
+    (same && comes_in(last) && comes_in(came)).then_some(came)
 }
 
 /// Whether the request had come in by a device before its first sighting, which was at egress.

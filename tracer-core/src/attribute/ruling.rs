@@ -14,7 +14,7 @@ use crate::report::{
     self, Rewrite, RewriteAgent, RewriteDirection, RewriteField, RewriteHook, RuleEvidence,
 };
 use crate::rulebook::Rulebook;
-use crate::ruleset::{Chain, Hook, Ruleset, Table};
+use crate::ruleset::{Action, Chain, Field, Hook, Ruleset, Step, Table};
 use foldhash::fast::RandomState;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -155,13 +155,17 @@ fn around(journey: &Journey, passage: &Passage<'_>) -> (Tuple, Option<Tuple>) {
 
 /// Names the rule of each rewrite of the request, where the rules of its namespace tell.
 pub fn name_rules(changes: &mut [Change], rulings: &[Ruling<'_, '_>], hits: &[&RuleHit]) {
-    let requests = changes
-        .iter_mut()
-        .filter(|c| c.rewrite.direction == RewriteDirection::Request);
     for Change {
         rewrite, by_rule, ..
-    } in requests
+    } in changes.iter_mut()
     {
+        if rewrite.direction == RewriteDirection::Reply {
+            // No rule is asked for it, so none that could have written it is ruled out.
+            let mut here = rulings.iter();
+            let here = here.find(|r| rewrite.netns == Some(r.passage.netns.0));
+            *by_rule = here.is_some_and(|r| writes_addresses(r.rules));
+            continue;
+        }
         let here =
             |r: &&Ruling<'_, '_>| rewrite.netns == Some(r.passage.netns.0) && is_around(rewrite, r);
         let Some(ruling) = rulings.iter().find(here) else {
@@ -173,6 +177,23 @@ pub fn name_rules(changes: &mut [Change], rulings: &[Ruling<'_, '_>], hits: &[&R
             _ => {}
         }
     }
+}
+
+/// Whether any rule writes addresses or ports without conntrack.
+fn writes_addresses(rules: &Ruleset) -> bool {
+    let chains = rules.tables.iter().flat_map(|table| &table.chains);
+    let mut steps = chains
+        .flat_map(|chain| &chain.rules)
+        .flat_map(|rule| &rule.steps);
+    steps.any(|step| {
+        let Step::Do(Action::SetField { field, .. }) = step else {
+            return false;
+        };
+        matches!(
+            field,
+            Field::Saddr | Field::Daddr | Field::Sport | Field::Dport
+        )
+    })
 }
 
 /// Names the NAT rule: the one that was seen to run, else the one that the rules give. The way to it

@@ -96,8 +96,8 @@ fn offloaded(journey: &Journey, inventory: &Inventory) -> Option<Finding> {
             space(*netns, inventory)
         ),
         fix: Some(
-            "judge by a connection opened now; `nft list flowtables` and rules with `flow add` show \
-             what goes this way"
+            "`nft list flowtables` and rules with `flow add` show what goes this way; a change of \
+             rules acts on such a flow only when its entry is gone"
                 .into(),
         ),
         data: json!({"netns": netns.0, "hardware": hardware}),

@@ -1,7 +1,7 @@
 //! What became of the source address.
 
 use super::{Context, rules};
-use crate::attribute::{original, role_word};
+use crate::attribute::{left_unseen, original, role_word};
 use crate::event::{Dir, NetnsId};
 use crate::inventory::{Inventory, Role};
 use crate::journey::{Hop, Journey};
@@ -159,6 +159,13 @@ fn kept(
         .is_some_and(|t| inventory.owns(last.place.netns, t.dst));
     let answered = journey.exchange.reply_ns.is_some() && delivery.refused_by.is_none();
     let by = name(last, inventory);
+    if let Some(came) = left_unseen(journey).filter(|_| !here) {
+        let text = format!(
+            "the packet came in by {by} as {source} and left unread: its answer came in by {}",
+            name(came, inventory)
+        );
+        return (SourceCode::SourceUnknown, text);
+    }
     if here && delivery.code != DeliveryCode::Dropped || answered {
         let text = format!("source {source} was kept; it came in by {by} and was delivered here");
         return (SourceCode::SourcePreserved, text);
