@@ -17,7 +17,7 @@ pub use suspect::{Change, Doubt, Suspect, doubts, name_programs};
 
 pub use ruling::{Consulted, Ruling, name_rules, rulings, view};
 
-use crate::event::{Conntrack, Dir, NetnsId};
+use crate::event::{Conntrack, Dir, NetnsId, Tap};
 use crate::inventory::Inventory;
 use crate::journey::{Direction, Hop, Journey, Place};
 use crate::packet::Tuple;
@@ -254,16 +254,20 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The hop at which an answer came into the namespace in which the request was sighted last, coming
-/// in as well: so the request went on, by a way that no tap can read (encrypted by IPsec, or redirected
-/// by a program).
+/// The hop at which an answer from beyond was sighted first, in the namespace in which the request was
+/// sighted last, coming in: so the request went on, by a way that no tap can read (encrypted by
+/// IPsec, or redirected by a program).
 #[must_use]
 pub fn left_unseen(journey: &Journey) -> Option<&Hop> {
     let last = journey.request.hops().last()?;
-    let came = journey.reply.hops().first()?;
-    let comes_in = |hop: &Hop| hop.place.dir == Dir::Ingress && !hop.is_filled();
-    let same = last.place.netns == came.place.netns && last.place.ifindex != came.place.ifindex;
-    (same && comes_in(last) && comes_in(came)).then_some(came)
+    let first = journey.reply.hops().first()?;
+    let from_beyond = match first.place.dir {
+        Dir::Ingress => first.place.ifindex != last.place.ifindex,
+        // Only the tracepoint knows what was made here.
+        Dir::Egress => first.wire_tap() == Tap::Transmit && !first.local,
+    };
+    let same = first.place.netns == last.place.netns;
+    (same && from_beyond && last.place.dir == Dir::Ingress).then_some(first)
 }
 
 /// Whether the request had come in by a device before its first sighting, which was at egress.

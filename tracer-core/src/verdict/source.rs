@@ -159,10 +159,14 @@ fn kept(
         .is_some_and(|t| inventory.owns(last.place.netns, t.dst));
     let answered = journey.exchange.reply_ns.is_some() && delivery.refused_by.is_none();
     let by = name(last, inventory);
-    if let Some(came) = left_unseen(journey).filter(|_| !here) {
+    if let Some(answer) = left_unseen(journey).filter(|_| !here) {
+        let came = match answer.place.dir {
+            Dir::Ingress => "came in",
+            Dir::Egress => "came from beyond and left",
+        };
         let text = format!(
-            "the packet came in by {by} as {source} and left unread: its answer came in by {}",
-            name(came, inventory)
+            "the packet came in by {by} as {source} and left unread: its answer {came} by {}",
+            name(answer, inventory)
         );
         return (SourceCode::SourceUnknown, text);
     }
