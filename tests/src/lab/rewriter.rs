@@ -103,14 +103,14 @@ impl Rewriter {
         bpf::load(kind, self.name, &code).with_context(|| format!("load {}", self.name))
     }
 
-    fn from_to(&self) -> (i32, i32) {
+    fn words(&self) -> (i32, i32) {
         let word = |addr: Ipv4Addr| i32::from_ne_bytes(addr.octets());
         (word(self.from), word(self.to))
     }
 
     /// `TC_ACT_OK` for what it rewrites, as Cilium does; "next" for all else.
     fn classifier(&self) -> Vec<Insn> {
-        let (from, to) = self.from_to();
+        let (from, to) = self.words();
         let field = self.field.offset();
         let out = i16::MAX;
         let mut code = vec![
@@ -149,7 +149,7 @@ impl Rewriter {
 
     /// TCP's checksum is left: between namespaces of one machine the device's offload is never done.
     fn xdp(&self) -> Vec<Insn> {
-        let (from, to) = self.from_to();
+        let (from, to) = self.words();
         let field = i16::try_from(self.field.offset()).unwrap_or_default();
         let out = i16::MAX;
         let mut code = vec![
