@@ -14,14 +14,17 @@ use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("c40_tcx_at_egress", &[], tcx_at_egress).on(WITH_TCX),
-    Case::new("c40_clsact_beside_conntrack", &[], clsact_beside_conntrack)
-        .needs(&["sch_ingress", "cls_bpf"]),
+    Case::new("c40_clsact_beside_conntrack", &[], clsact_beside_conntrack).needs(&[
+        "sch_ingress",
+        "cls_bpf",
+        "nf_conntrack_netlink",
+    ]),
     Case::new(
         "c40_clsact_before_masquerade",
         &[],
         clsact_before_masquerade,
     )
-    .needs(&["sch_ingress", "cls_bpf"]),
+    .needs(&["sch_ingress", "cls_bpf", "nf_conntrack_netlink"]),
     Case::new("c40_one_of_two_programs", &[], one_of_two).on(WITH_TCX),
     Case::new("c40_xdp_at_the_pods_device", &[], xdp),
 ];

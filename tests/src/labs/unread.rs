@@ -32,16 +32,13 @@ const VIRTUAL: &[Kernel] = &[Kernel::V5_10, Kernel::V6_1, Kernel::V6_12, Kernel:
 /// How long a connection stays open after its first packet on the fast path. The entry is asked for within a fiftieth of a
 /// second of that packet, and loses its mark with the connection's end: nothing tells a lab that it was asked.
 const ASKED: Duration = Duration::from_millis(300);
-const FLOWTABLE: &[&str] = &["nf_flow_table", "nf_flow_table_inet", "nft_flow_offload"];
-const IPSEC: &[&str] = &[
-    "esp4",
-    "xfrm_user",
-    "authenc",
-    "echainiv",
-    "cbc",
-    "hmac",
-    "sha256_generic",
+const FLOWTABLE: &[&str] = &[
+    "nf_flow_table",
+    "nf_flow_table_inet",
+    "nft_flow_offload",
+    "nf_conntrack_netlink",
 ];
+const IPSEC: &[&str] = &["esp4", "xfrm_user", "authenc", "echainiv"];
 
 /// A masqueraded pod, whose established flows take the fast path.
 fn fast_path(name: &str) -> Result<Lab> {

@@ -98,9 +98,10 @@ impl Step<'_> {
         }
     }
 
-    /// Whether netfilter's hooks lie outside this step.
+    /// Whether netfilter's translation lies outside this step: by where it is, or because the packet's
+    /// own entry says what that did.
     pub(super) fn is_beyond_netfilter(&self) -> bool {
-        self.tc.is_some() || self.netns().is_none()
+        self.tc.is_some() || self.part != Part::Whole || self.netns().is_none()
     }
 
     /// Where programs may have done it.
