@@ -193,39 +193,44 @@ impl Trace {
 
     /// Judges the flows that are over or quiet at `now_ns` (CLOCK_MONOTONIC).
     pub fn advance(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Flow> {
-        self.advance_with(now_ns, inventory, &mut |_| None)
-    }
-
-    /// As [`Trace::advance`], asking the taps for their last counts of each flow that is told.
-    pub fn advance_with(
-        &mut self,
-        now_ns: u64,
-        inventory: &Inventory,
-        read: &mut ReadCounter<'_>,
-    ) -> Vec<Flow> {
-        let mut closed = self.correlator.advance(now_ns, inventory);
-        closed.iter_mut().for_each(|flow| flow.recount(read));
+        let closed = self.close(now_ns, inventory, &mut |_| None);
         self.judge(&closed, inventory)
     }
 
     /// Judges all that is left: the trace ends.
     pub fn finish(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Flow> {
-        self.finish_with(now_ns, inventory, &mut |_| None)
+        let closed = self.close_all(now_ns, inventory, &mut |_| None);
+        self.judge(&closed, inventory)
     }
 
-    /// As [`Trace::finish`], asking the taps for their last counts.
-    pub fn finish_with(
+    /// The flows that are over or quiet at `now_ns`, to be handed to [`Trace::judge`]: before that
+    /// their namespaces can be asked ([`crate::attribute::doubts`]). `read` asks the taps for their
+    /// last counts.
+    pub fn close(
         &mut self,
         now_ns: u64,
         inventory: &Inventory,
         read: &mut ReadCounter<'_>,
-    ) -> Vec<Flow> {
-        let mut closed = self.correlator.finish(now_ns, inventory);
+    ) -> Vec<Closed> {
+        let mut closed = self.correlator.advance(now_ns, inventory);
         closed.iter_mut().for_each(|flow| flow.recount(read));
-        self.judge(&closed, inventory)
+        closed
     }
 
-    fn judge(&mut self, closed: &[Closed], inventory: &Inventory) -> Vec<Flow> {
+    /// As [`Trace::close`], all that is left.
+    pub fn close_all(
+        &mut self,
+        now_ns: u64,
+        inventory: &Inventory,
+        read: &mut ReadCounter<'_>,
+    ) -> Vec<Closed> {
+        let mut closed = self.correlator.finish(now_ns, inventory);
+        closed.iter_mut().for_each(|flow| flow.recount(read));
+        closed
+    }
+
+    /// Judges flows that are over.
+    pub fn judge(&mut self, closed: &[Closed], inventory: &Inventory) -> Vec<Flow> {
         let hits: Vec<Vec<&RuleHit>> = closed.iter().map(|c| self.hits.of(&c.journey)).collect();
         let begun = closed.iter().map(|c| c.journey.first_ns);
         let then: Vec<Cow<'_, Inventory>> = begun.map(|at| inventory.as_of(at)).collect();

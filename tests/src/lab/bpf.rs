@@ -20,13 +20,13 @@ pub enum Kind {
 
 const PROG_LOAD: libc::c_long = 5;
 const LINK_CREATE: libc::c_long = 28;
-const PROG_TYPE_XDP: u32 = 6;
+pub(super) const PROG_TYPE_XDP: u32 = 6;
 pub(super) const PROG_TYPE_SCHED_CLS: u32 = 3;
 const PROG_TYPE_CGROUP_SKB: u32 = 8;
 const PROG_TYPE_NETFILTER: u32 = 32;
-const ATTACH_TYPE_XDP: u32 = 37;
+pub(super) const ATTACH_TYPE_XDP: u32 = 37;
 const ATTACH_TYPE_NETFILTER: u32 = 45;
-const ATTACH_TYPE_TCX_INGRESS: u32 = 46;
+pub(super) const ATTACH_TYPE_TCX_INGRESS: u32 = 46;
 
 /// Whether the kernel still has the object. It is asked for the next id after the one before, which opens nothing: an array
 /// of programs that is opened while its owner is being killed can stay for good (`prog_array_map_clear` takes a reference
@@ -47,7 +47,14 @@ pub fn exists(kind: Kind, id: u32) -> bool {
 }
 
 /// One instruction, as linux/bpf.h has it.
-type Instruction = [u8; 8];
+pub(super) type Instruction = [u8; 8];
+
+/// An instruction: operation, destination and source register, offset, constant.
+pub(super) fn insn(op: u8, dst: u8, src: u8, offset: i16, constant: i32) -> Instruction {
+    let [o0, o1] = offset.to_ne_bytes();
+    let [c0, c1, c2, c3] = constant.to_ne_bytes();
+    [op, src << 4 | dst, o0, o1, c0, c1, c2, c3]
+}
 
 /// A program that does the same with every packet.
 const fn always(verdict: u8) -> [Instruction; 2] {

@@ -6,6 +6,7 @@ mod container;
 pub mod netkit;
 pub mod netns;
 pub mod redirect;
+pub mod rewriter;
 mod rules;
 mod topology;
 

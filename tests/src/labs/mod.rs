@@ -26,9 +26,11 @@ mod refusals;
 mod replayed;
 mod replies;
 mod reply;
+mod rewriters;
 mod service;
 mod shapes;
 mod steps;
+mod unread;
 
 pub use covers::covers;
 
@@ -217,6 +219,8 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         replayed::CASES,
         replies::CASES,
         reply::CASES,
+        rewriters::CASES,
+        unread::CASES,
         field::cases(),
     ]
     .into_iter()

@@ -76,6 +76,7 @@ fn rewrites(all: &[Value]) -> Vec<String> {
             lines.push(rewrite(one));
         }
         lines.extend(rewriter(one));
+        lines.extend(program(&one["program"]));
     }
     lines
 }
@@ -99,6 +100,11 @@ fn rewrite(rewrite: &Value) -> String {
 fn rewriter(rewrite: &Value) -> Option<String> {
     let marked = rule(&rewrite["marked_by"]).map(|by| format!(", marked by {by}"));
     rule(&rewrite["rule"]).map(|rule| format!("rule {rule}{}", marked.unwrap_or_default()))
+}
+
+/// The program behind a rewrite.
+fn program(program: &Value) -> Option<String> {
+    (!program.is_null()).then(|| format!("program {}", text(&program["name"])))
 }
 
 /// A rule's place: backend, table, chain, and its number there or its handle; a chain's policy has none.

@@ -2,17 +2,19 @@
 //! what was seen.
 
 use super::passage::{Passage, passages};
-use super::{entries, seen_rule, through};
+use super::step::tracked;
+use super::{Change, entries, seen_rule, through};
 use crate::evaluate::{At, Bits, Decision, Outcome, Packet, Rules, Seen, Way, evaluate};
 use crate::event::NetnsId;
 use crate::inventory::Inventory;
 use crate::journey::{Hop, Journey};
 use crate::observed::RuleHit;
+use crate::packet::Tuple;
 use crate::report::{
     self, Rewrite, RewriteAgent, RewriteDirection, RewriteField, RewriteHook, RuleEvidence,
 };
 use crate::rulebook::Rulebook;
-use crate::ruleset::{Chain, Hook, Ruleset, Table};
+use crate::ruleset::{Action, Chain, Field, Hook, Ruleset, Step, Table};
 use foldhash::fast::RandomState;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -86,12 +88,17 @@ pub fn rulings<'a, 'b>(
     inventory: &Inventory,
     rules: &Consulted<'b>,
 ) -> Vec<Ruling<'a, 'b>> {
-    let ask = |passage: Passage<'a>| {
+    let ask = |mut passage: Passage<'a>| {
+        let (before, after) = around(journey, &passage);
+        passage.before = before;
         let (rules, changed) = rules.at(passage.netns, journey.first_ns)?;
         let here = inventory.namespaces.get(&passage.netns)?;
         let (packet, way) = packet(journey, &passage, inventory);
         let outcome = evaluate(&rules, &packet, way, here);
-        let seen = seen(journey, &passage);
+        let seen = Seen {
+            source: after.map(|t| t.source()),
+            destination: after.map(|t| t.destination()),
+        };
         Some(Ruling {
             rules: rules.ruleset,
             passage,
@@ -138,25 +145,38 @@ fn packet(journey: &Journey, passage: &Passage<'_>, inventory: &Inventory) -> (P
 
 const TCP_SYN: u8 = 0x02;
 
-/// What became of the packet's addresses in a namespace: at its way out, or, where it was
-/// delivered, by its conntrack entry.
-fn seen(journey: &Journey, passage: &Passage<'_>) -> Seen {
-    let after = match passage.exit {
-        Some(exit) => exit.tuples().next(),
-        None => entries(journey, passage.netns, None).find_map(|ct| through(ct, passage.before)),
+/// The packet before and after a namespace's rules: at its way out, or, where it was delivered, by
+/// its conntrack entry. What programs on the devices did before or after is no rule's affair.
+fn around(journey: &Journey, passage: &Passage<'_>) -> (Tuple, Option<Tuple>) {
+    let before = passage.before;
+    let Some(exit) = passage.exit else {
+        let after = entries(journey, passage.netns, None).find_map(|ct| through(ct, before));
+        return (before, after);
     };
-    Seen {
-        source: after.map(|t| t.source()),
-        destination: after.map(|t| t.destination()),
+    let after = exit.tuples().next();
+    let own = exit.conntrack.filter(|_| passage.entry.is_some());
+    match own.zip(after) {
+        Some((own, after)) => {
+            let (before, after) = tracked(&own, before, after);
+            (before, Some(after))
+        }
+        None => (before, after),
     }
 }
 
 /// Names the rule of each rewrite of the request, where the rules of its namespace tell.
-pub fn name_rules(rewrites: &mut [Rewrite], rulings: &[Ruling<'_, '_>], hits: &[&RuleHit]) {
-    let requests = rewrites
-        .iter_mut()
-        .filter(|r| r.direction == RewriteDirection::Request);
-    for rewrite in requests {
+pub fn name_rules(changes: &mut [Change], rulings: &[Ruling<'_, '_>], hits: &[&RuleHit]) {
+    for Change {
+        rewrite, by_rule, ..
+    } in changes.iter_mut()
+    {
+        if rewrite.direction == RewriteDirection::Reply {
+            // No rule is asked for it, so none that could have written it is ruled out.
+            let mut here = rulings.iter();
+            let here = here.find(|r| rewrite.netns == Some(r.passage.netns.0));
+            *by_rule = here.is_some_and(|r| writes_addresses(r.rules));
+            continue;
+        }
         let here =
             |r: &&Ruling<'_, '_>| rewrite.netns == Some(r.passage.netns.0) && is_around(rewrite, r);
         let Some(ruling) = rulings.iter().find(here) else {
@@ -164,10 +184,27 @@ pub fn name_rules(rewrites: &mut [Rewrite], rulings: &[Ruling<'_, '_>], hits: &[
         };
         match rewrite.agent {
             RewriteAgent::Netfilter => translated(rewrite, ruling, hits),
-            RewriteAgent::Unknown => stateless(rewrite, ruling),
+            RewriteAgent::Unknown => *by_rule = !stateless(rewrite, ruling),
             _ => {}
         }
     }
+}
+
+/// Whether any rule writes addresses or ports without conntrack.
+fn writes_addresses(rules: &Ruleset) -> bool {
+    let chains = rules.tables.iter().flat_map(|table| &table.chains);
+    let mut steps = chains
+        .flat_map(|chain| &chain.rules)
+        .flat_map(|rule| &rule.steps);
+    steps.any(|step| {
+        let Step::Do(Action::SetField { field, .. }) = step else {
+            return false;
+        };
+        matches!(
+            field,
+            Field::Saddr | Field::Daddr | Field::Sport | Field::Dport
+        )
+    })
 }
 
 /// Names the NAT rule: the one that was seen to run, else the one that the rules give. The way to it
@@ -197,16 +234,19 @@ fn translated(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>, hits: &[&RuleHit])
     }
 }
 
-/// Names the rule that wrote the address without conntrack, where just one can have.
-fn stateless(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>) {
-    let mut writers = ruling.given.ends.iter().map(|end| end.stateless.as_slice());
+/// Names the rule that wrote the address without conntrack, where just one can have. Gives whether
+/// it is settled: `false` where some rule may have, and which is not known.
+fn stateless(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>) -> bool {
+    let given = &ruling.given;
+    let mut writers = given.ends.iter().map(|end| end.stateless.as_slice());
     let first = writers.next().unwrap_or_default();
     let ([at], true) = (first, writers.all(|other| other == first)) else {
-        return;
+        return given.ends.iter().all(|end| end.stateless.is_empty());
     };
     rewrite.agent = RewriteAgent::Stateless;
     rewrite.hook = at.chain.base.as_ref().and_then(|base| hook(base.hook));
     rewrite.rule = Some(view(*at, &[*at], RuleEvidence::Replayed));
+    true
 }
 
 /// The report's word for netfilter's hook.

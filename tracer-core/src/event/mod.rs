@@ -145,6 +145,10 @@ impl Conntrack {
     pub const ASSURED: u32 = 1 << 2;
     /// `IPS_DYING`.
     pub const DYING: u32 = 1 << 9;
+    /// `IPS_OFFLOAD`: its packets take nftables' fast path.
+    pub const OFFLOAD: u32 = 1 << 14;
+    /// `IPS_HW_OFFLOAD`: a device forwards its packets itself.
+    pub const HW_OFFLOAD: u32 = 1 << 15;
 
     /// The request's source as it leaves, from the reply tuple.
     #[must_use]

@@ -93,7 +93,7 @@ fn attached<'a>(scene: &Scene<'a>, hook: Hook) -> Vec<&'a Attached> {
         Hook::Cgroup => of_cgroup(Dir::Egress),
         Hook::Socket => of_cgroup(Dir::Ingress),
     };
-    let fits = |one: &&Attached| (one.kind == "xdp") == (hook == Hook::Xdp);
+    let fits = |one: &&Attached| one.is_xdp() == (hook == Hook::Xdp);
     all.into_iter().flatten().filter(fits).collect()
 }
 

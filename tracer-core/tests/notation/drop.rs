@@ -92,6 +92,7 @@ pub(super) fn fact(names: &Names, inventory: &mut Inventory, words: &[&str]) -> 
                 kind: arg(words, 5)?.into(),
                 id: Some(number(arg(words, 6)?)?),
                 name: Some(arg(words, 7)?.into()),
+                before_ours: words.get(8).map(|side| *side == "before"),
             });
         }
         setting => {

@@ -1,8 +1,8 @@
 //! Drops are looked into at once: what the namespace's settings and tables say is asked while it
-//! is still there.
+//! is still there. (What flows leave in doubt is asked before they are judged: `doubts`.)
 
 use crate::kernel;
-use crate::system::netns::visit;
+use crate::system::netns::{Netns, visit};
 use crate::system::{self, Survey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -16,6 +16,9 @@ const MOST: usize = 512;
 const AT_ONCE: usize = 32;
 /// Most senders that are remembered.
 const SENDERS: usize = 4096;
+
+/// What is attached to each side of devices.
+pub(super) type Sides = BTreeMap<(u32, Dir), Vec<Attached>>;
 
 /// Drops that wait to be looked into.
 #[derive(Debug, Default)]
@@ -86,7 +89,7 @@ fn cgroups(survey: &mut Survey, inquiries: &[Inquiry]) -> BTreeMap<(u64, Dir), V
         };
         for dir in [Dir::Ingress, Dir::Egress] {
             let mut programs = kernel::cgroup_programs(folder.as_fd(), dir);
-            kernel::name_programs(&mut programs);
+            kernel::name_programs([&mut programs]);
             found.insert((id, dir), programs);
         }
     }
@@ -98,18 +101,23 @@ fn ask(survey: &Survey, id: NetnsId, inquiries: &[Inquiry]) -> Option<Facts> {
     let netns = survey.netns(id)?;
     let devices = devices(survey.inventory(), id, inquiries);
     let mut facts = system::facts(netns, inquiries, &devices).ok()?;
+    add_tcx(netns, &devices, &mut facts.programs);
+    Some(facts)
+}
+
+/// Adds the programs on tcx links to the lists of devices' sides, and finishes these.
+pub(super) fn add_tcx(netns: &Netns, devices: &BTreeMap<u32, String>, programs: &mut Sides) {
     let tcx = visit(netns, || {
         let sides = devices.iter().flat_map(|(index, name)| {
             [Dir::Ingress, Dir::Egress].map(|dir| ((*index, dir), kernel::tcx_programs(name, dir)))
         });
         Ok(sides.collect::<Vec<_>>())
     });
-    for (side, programs) in tcx.unwrap_or_default() {
-        let all = facts.programs.entry(side).or_default();
-        all.splice(0..0, programs); // tcx runs before the filters
-        kernel::name_programs(all);
+    for (side, links) in tcx.unwrap_or_default() {
+        // tcx runs before the filters.
+        programs.entry(side).or_default().splice(0..0, links);
     }
-    Some(facts)
+    kernel::name_programs(programs.values_mut());
 }
 
 /// The devices that the packets met there, by index.

@@ -81,7 +81,7 @@ struct Intake<'a> {
     teller: &'a mut Teller,
     words: &'a mut DropWords,
     inquiries: &'a mut Inquiries,
-    entries: &'a mut Option<Entries>,
+    entries: &'a mut Entries,
     strangers: &'a mut BTreeSet<NetnsId>,
     cgroups: &'a mut BTreeSet<u64>,
     full: bool,
@@ -116,9 +116,10 @@ impl Intake<'_> {
             self.teller.packet(&event, inventory);
         }
         note_unknown(&event, inventory, self.strangers, self.cgroups);
-        match self.entries {
-            Some(entries) => entries.hold(event),
-            None => self.full |= self.trace.push(event),
+        if self.entries.wants(&event) {
+            self.entries.hold(event);
+        } else {
+            self.full |= self.trace.push(event);
         }
     }
 
@@ -142,9 +143,7 @@ impl Intake<'_> {
 
     /// Conntrack entries that were asked for, with the packets that waited for them.
     fn answered(&mut self) {
-        let survey = self.survey;
-        let entries = self.entries.iter_mut();
-        for (event, entry) in entries.flat_map(|e| e.answered(survey)) {
+        for (event, entry) in self.entries.answered(self.survey) {
             if let Some(entry) = entry {
                 self.trace.entry(&event, entry);
             }

@@ -59,9 +59,11 @@ impl Live<'_> {
             survey,
             ..
         } = self;
-        trace.advance_with(now_ns, survey.inventory(), &mut |tap| {
+        let mut closed = trace.close(now_ns, survey.inventory(), &mut |tap| {
             last_count(programs, tap)
-        })
+        });
+        self.doubts.settle(&mut closed, survey);
+        trace.judge(&closed, survey.inventory())
     }
 
     pub(super) fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
@@ -103,9 +105,11 @@ impl Live<'_> {
             survey,
             ..
         } = self;
-        let flows = trace.finish_with(now, survey.inventory(), &mut |tap| {
+        let mut closed = trace.close_all(now, survey.inventory(), &mut |tap| {
             last_count(programs, tap)
         });
+        self.doubts.settle(&mut closed, survey);
+        let flows = trace.judge(&closed, survey.inventory());
         self.tell(&flows)?;
         let summary = self.summary();
         self.teller.end(&summary, self.trace.groups())?;

@@ -77,7 +77,8 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
                 .chain(missing)
                 .chain(doubt)
                 .collect();
-            (Taps::new(options.tap, &wanted, &mut programs, lacks)?, None)
+            let taps = Taps::new(options.tap, &wanted, &mut programs, lacks)?;
+            (taps, Entries::of_bypassing())
         }
         Sight::Direct(why) => direct(options.tap, why, doubt, &mut programs, &survey, &mut trace)?,
     };
@@ -139,7 +140,7 @@ fn direct(
     programs: &mut Programs,
     survey: &Survey,
     trace: &mut Trace,
-) -> Result<(Taps, Option<Entries>), Failure> {
+) -> Result<(Taps, Entries), Failure> {
     let memory = Unavailable {
         what: "kernel memory".to_owned(),
         why,
@@ -149,12 +150,12 @@ fn direct(
                  for, and senders' processes are not known"
             .to_owned(),
     };
-    let (entries, lacking) = Entries::new();
+    let (entries, lacking) = Entries::of_all();
     let lacks: Vec<_> = [memory].into_iter().chain(lacking).collect();
     lacks.iter().for_each(|u| trace.unavailable(u.clone()));
     let lacks = lacks.into_iter().chain(doubt).collect();
     let taps = Taps::alone(mode, survey, programs, lacks)?;
-    Ok((taps, Some(entries)))
+    Ok((taps, entries))
 }
 
 /// `SRCTRACE_RING_KIB` makes the ring smaller, to see what happens when it is full.

@@ -31,7 +31,7 @@ mod watch;
 mod testing;
 
 pub use error::SystemError;
-pub use facts::facts;
+pub use facts::{facts, programs};
 pub use lifetime::{Lifetime, in_container, own_program};
 pub use roots::Roots;
 pub use survey::{Delta, Scope, Survey};
