@@ -45,8 +45,10 @@ pub struct Correlator {
     /// Drops that wait until everything older has been processed, by time and arrival.
     pub(super) drops: BTreeMap<(u64, u64), DropEvent>,
     pub(super) timers: BinaryHeap<Reverse<(u64, FlowRef)>>,
-    /// Flows that were told and are remembered, in that order, each with when it may be forgotten.
-    pub(super) told: VecDeque<(u64, FlowRef)>,
+    /// Flows in the order in which they were told.
+    pub(super) told: VecDeque<FlowRef>,
+    /// Those by the second (of their time) in which they may be forgotten.
+    pub(super) remembered: BTreeMap<u64, Vec<FlowRef>>,
     /// Everything up to this time has been processed.
     clock_ns: u64,
     pub(super) stats: Stats,
@@ -69,6 +71,7 @@ impl Correlator {
             drops: BTreeMap::new(),
             timers: BinaryHeap::new(),
             told: VecDeque::new(),
+            remembered: BTreeMap::new(),
             clock_ns: 0,
             stats: Stats::default(),
         }

@@ -7,10 +7,11 @@ use super::correlator::Correlator;
 use super::slab::{FlowRef, Slab};
 use crate::report::End;
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// So many keys are not worth a smaller piece of memory, which would leave another piece unused.
 const FEW_KEYS: usize = 4;
+const SECOND_NS: u64 = 1_000_000_000;
 
 impl Correlator {
     pub(super) fn schedule(&mut self, at: FlowRef) {
@@ -18,7 +19,7 @@ impl Correlator {
             return;
         };
         let deadline = flow.deadline(&self.settings);
-        // One that was told is in a queue of its own.
+        // One that was told only waits to be forgotten.
         if flow.journey.is_some() && deadline < flow.timer_ns {
             flow.timer_ns = deadline;
             self.timers.push(Reverse((deadline, at)));
@@ -50,21 +51,26 @@ impl Correlator {
         }
     }
 
-    /// Forgets the flows that were told and have been quiet since. They are looked at in the order in
-    /// which they were told, and again later where packets came meanwhile: so one may be remembered for
-    /// a while longer, but never for less.
+    /// Forgets the flows that were told and have been quiet since. They are looked at together, so many
+    /// seconds later than they were due as make up a whole one: when depends on their packets alone.
     fn forget_quiet(&mut self, mark_ns: u64) {
-        while let Some(&(due_ns, at)) = self.told.front() {
-            if due_ns > mark_ns {
+        while let Some(entry) = self.remembered.first_entry() {
+            let second = *entry.key();
+            if second >= mark_ns / SECOND_NS {
                 return;
             }
-            self.told.pop_front();
-            let deadline = self.flows.get(at).map(|f| f.deadline(&self.settings));
-            match deadline {
-                Some(deadline) if deadline > mark_ns => self.told.push_back((deadline, at)),
-                _ => self.forget(at),
+            for at in entry.remove() {
+                let deadline = self.flows.get(at).map(|f| f.deadline(&self.settings));
+                match deadline.map(|ns| ns / SECOND_NS) {
+                    Some(later) if later > second => self.keep_until(later, at),
+                    _ => self.forget(at),
+                }
             }
         }
+    }
+
+    fn keep_until(&mut self, second: u64, at: FlowRef) {
+        self.remembered.entry(second).or_default().push(at);
     }
 
     pub(super) fn tell(&mut self, at: FlowRef, end: Option<End>, told: &mut Vec<Closed>) {
@@ -83,7 +89,8 @@ impl Correlator {
             None => end.unwrap_or(End::Timeout),
         };
         let due_ns = flow.deadline(&self.settings);
-        self.note_told(due_ns, at);
+        self.keep_until(due_ns / SECOND_NS, at);
+        self.note_told(at);
         let at_ns = journey.last_ns;
         told.push(Closed {
             journey,
@@ -103,6 +110,7 @@ impl Correlator {
         self.flows = Slab::new();
         self.bindings = Bindings::default();
         self.told = VecDeque::new();
+        self.remembered = BTreeMap::new();
     }
 
     /// Gives up the flow that was told first: it is only remembered. Where none was told, the one
@@ -129,15 +137,15 @@ impl Correlator {
     fn oldest_told(&mut self) -> Option<FlowRef> {
         let flows = &self.flows;
         let remembered = |at: &FlowRef| flows.get(*at).is_some();
-        std::iter::from_fn(|| Some(self.told.pop_front()?.1)).find(remembered)
+        std::iter::from_fn(|| self.told.pop_front()).find(remembered)
     }
 
     /// Keeps the order in which flows were told, without those that are forgotten.
-    fn note_told(&mut self, due_ns: u64, at: FlowRef) {
-        self.told.push_back((due_ns, at));
+    fn note_told(&mut self, at: FlowRef) {
+        self.told.push_back(at);
         if self.told.len() > self.settings.max_flows.saturating_mul(2) {
             let flows = &self.flows;
-            self.told.retain(|(_, at)| flows.get(*at).is_some());
+            self.told.retain(|at| flows.get(*at).is_some());
         }
     }
 }
