@@ -7,7 +7,7 @@ use aya::maps::{HashMap, LpmTrie};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use ipnet::IpNet;
 use tracer_common::{
-    ABI_VERSION, MAX_IGNORED_REASONS, NO_REASON, Offsets, PrefixKey, RuleOffsets, config_flags,
+    ABI_VERSION, MAX_IGNORED_REASONS, NO_REASON, Offsets, PrefixKey, config_flags,
     prefix_key,
 };
 use zerocopy::IntoBytes;
@@ -74,13 +74,6 @@ impl Reader<'_> {
         }
     }
 
-    fn rule_offsets(&self) -> RuleOffsets {
-        match self {
-            Self::Memory(types) => types.rules.offsets,
-            Self::Direct => RuleOffsets::UNKNOWN,
-        }
-    }
-
     /// Bits of [`config_flags`].
     fn flags(&self) -> u32 {
         match self {
@@ -99,6 +92,7 @@ pub struct Programs {
     /// Whether traffic-control programs are reached through doors.
     pub(super) direct: bool,
     pub(super) tracepoints: Vec<taps::Tracepoint>,
+    pub(super) rule_probes: super::rules::RuleProbes,
 }
 
 impl Programs {
@@ -118,7 +112,6 @@ impl Programs {
         let mut ebpf = EbpfLoader::new()
             .btf(None) // no relocations: offsets are ours, and aya's copy of the BTF is large
             .override_global("OFFSETS", offsets.as_bytes(), true)
-            .override_global("RULE_OFFSETS", reader.rule_offsets().as_bytes(), true)
             .override_global("CONFIG", config.as_bytes(), true)
             .override_global("IGNORED", ignored.as_bytes(), true)
             .override_global("ABI", ABI_VERSION.as_bytes(), true)
@@ -136,6 +129,7 @@ impl Programs {
             doors: Doors::default(),
             direct: matches!(reader, Reader::Direct),
             tracepoints: taps::TRACEPOINTS.to_vec(),
+            rule_probes: super::rules::RuleProbes::default(),
         };
         match reader {
             Reader::Memory(types) => {

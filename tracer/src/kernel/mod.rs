@@ -16,6 +16,7 @@ mod ring;
 mod rules;
 mod sockets;
 mod taps;
+mod targets;
 
 pub use attached::{name_programs, tcx_programs};
 pub use drops::DropWords;
@@ -25,6 +26,6 @@ pub use load::{Programs, RING_BYTES, Reader, Sizes};
 pub use maps::Counters;
 pub use offsets::{KernelTypes, OffsetsError, read as read_types};
 pub use ring::Ring;
-pub use rules::target_functions;
 pub use sockets::socket_rewriters;
 pub use taps::{Attached, Side};
+pub use targets::target_functions;

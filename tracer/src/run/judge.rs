@@ -65,6 +65,9 @@ impl Live<'_> {
         let counters = self.programs.counters()?;
         let lost = counters.lost + counters.nested;
         self.rules.missed(counters.hits_missed);
+        if self.rules.is_too_much(now_ns, counters.passed) {
+            self.programs.leave_passing()?;
+        }
         self.trace
             .lost(self.last_counted_ns, now_ns, lost - self.lost);
         self.lost = lost;

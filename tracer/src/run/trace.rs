@@ -113,9 +113,10 @@ fn load(plan: &Plan, rules: RuleMode) -> Result<(Sight, Programs, Ring), Failure
     let types = kernel::read_types()?;
     let reader = Reader::Memory(&types);
     let (mut programs, ring) = Programs::load(&plan.filter, reader, sizes())?;
-    if rules == RuleMode::Auto {
+    if matches!(rules, RuleMode::Auto | RuleMode::Full) {
         let present = symbols::kernel_functions(&plan.roots, &kernel::target_functions());
-        programs.observe_targets(&types.rules, present.map_err(|error| error.to_string()));
+        let present = present.map_err(|error| error.to_string());
+        programs.observe_rules(&types.rules, present, rules == RuleMode::Full);
     }
     Ok((Sight::Memory(Box::new(types)), programs, ring))
 }
