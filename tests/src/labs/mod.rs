@@ -18,6 +18,7 @@ mod links;
 mod lockdown;
 mod newborn;
 mod observed;
+mod passing;
 mod options;
 mod protocols;
 mod readme;
@@ -199,6 +200,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         lockdown::CASES,
         newborn::CASES,
         observed::CASES,
+        passing::CASES,
         options::CASES,
         protocols::CASES,
         readme::CASES,

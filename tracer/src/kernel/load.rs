@@ -1,6 +1,7 @@
 //! Loading the embedded object.
 
 use super::doors::Doors;
+use super::rules::RuleProbes;
 use super::{Filter, KernelError, KernelTypes, Ring, drops, taps};
 use aya::maps::lpm_trie::Key;
 use aya::maps::{HashMap, LpmTrie};
@@ -92,15 +93,37 @@ pub struct Programs {
     /// Whether traffic-control programs are reached through doors.
     pub(super) direct: bool,
     pub(super) tracepoints: Vec<taps::Tracepoint>,
-    pub(super) rule_probes: super::rules::RuleProbes,
+    pub(super) rule_probes: RuleProbes,
 }
 
 impl Programs {
-    /// Loads maps and programs; attaches nothing yet.
+    /// Loads maps and the programs of tracepoints and doors; attaches nothing yet.
     ///
     /// # Errors
     /// When the kernel refuses a map or a program, or the object is of another build.
     pub fn load(
+        filter: &Filter,
+        reader: Reader<'_>,
+        sizes: Sizes,
+    ) -> Result<(Self, Ring), KernelError> {
+        let (mut programs, ring) = Self::bare(filter, reader, sizes)?;
+        match reader {
+            Reader::Memory(types) => {
+                if sizes.drops > 0 {
+                    programs.tracepoints.extend(drops::tap(types));
+                }
+                programs.load_tracepoints()?;
+            }
+            Reader::Direct => programs.load_direct()?,
+        }
+        Ok((programs, ring))
+    }
+
+    /// Loads the maps only: programs are loaded when they are attached.
+    ///
+    /// # Errors
+    /// When the kernel refuses a map, or the object is of another build.
+    pub fn bare(
         filter: &Filter,
         reader: Reader<'_>,
         sizes: Sizes,
@@ -123,23 +146,14 @@ impl Programs {
             .map_err(|e| KernelError::Load(Box::new(e)))?;
         fill_filter(&mut ebpf, filter)?;
         let ring = Ring::take(&mut ebpf)?;
-        let mut programs = Self {
+        let programs = Self {
             ebpf,
             attached: taps::Attached::default(),
             doors: Doors::default(),
             direct: matches!(reader, Reader::Direct),
             tracepoints: taps::TRACEPOINTS.to_vec(),
-            rule_probes: super::rules::RuleProbes::default(),
+            rule_probes: RuleProbes::default(),
         };
-        match reader {
-            Reader::Memory(types) => {
-                if sizes.drops > 0 {
-                    programs.tracepoints.extend(drops::tap(types));
-                }
-                programs.load_tracepoints()?;
-            }
-            Reader::Direct => programs.load_direct()?,
-        }
         Ok((programs, ring))
     }
 }

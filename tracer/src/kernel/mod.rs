@@ -28,4 +28,4 @@ pub use offsets::{KernelTypes, OffsetsError, read as read_types};
 pub use ring::Ring;
 pub use sockets::socket_rewriters;
 pub use taps::{Attached, Side};
-pub use targets::target_functions;
+pub use targets::{NAT_CHAINS, RuleStores, XT_IN_NFT, target_functions};

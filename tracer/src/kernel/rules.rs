@@ -1,7 +1,7 @@
 //! Probes on what rules call: which rule ran.
 
 use super::load::named;
-use super::targets::{TARGETS, Target};
+use super::targets::{RuleStores, TARGETS, Target};
 use super::taps::{attach_error, program};
 use super::{KernelError, Programs, features};
 use aya::Ebpf;
@@ -35,31 +35,25 @@ pub(super) struct RuleProbes {
 }
 
 impl Programs {
-    /// Attaches the probes on those functions that this kernel has now and that are not probed yet:
-    /// `present`, out of [`target_functions`](super::target_functions), or why they cannot be told;
+    /// Attaches the probes on those functions that this kernel has now and that are not probed yet;
     /// `full`: also those that every packet passes. What cannot be observed is noted in
     /// [`Attached::unavailable`](super::Attached::unavailable). Gives the functions that are new.
-    pub fn observe_rules(
-        &mut self,
-        layout: &RuleLayout,
-        present: Result<BTreeSet<&'static str>, String>,
-        full: bool,
-    ) -> Vec<&'static str> {
-        let present = match features::kprobes().and(present) {
+    pub fn observe_rules(&mut self, stores: &RuleStores, full: bool) -> Vec<&'static str> {
+        let present = match features::kprobes().and(stores.functions.clone()) {
             Ok(present) => present,
             Err(why) => {
                 self.lacks("kprobe", why, EFFECT);
                 return Vec::new();
             }
         };
-        if let Err(error) = self.prepare_search(layout) {
+        if let Err(error) = self.prepare_search(&stores.layout) {
             self.lacks("kprobe", error.to_string(), EFFECT);
             return Vec::new();
         }
         let left = self.rule_probes.left;
         let wanted = TARGETS.iter().filter(|t| !t.passing || full && !left);
         wanted
-            .flat_map(|target| self.observe(target, layout, &present))
+            .flat_map(|target| self.observe(target, stores, &present))
             .collect()
     }
 
@@ -67,7 +61,7 @@ impl Programs {
     fn observe(
         &mut self,
         target: &Target,
-        layout: &RuleLayout,
+        stores: &RuleStores,
         present: &BTreeSet<&'static str>,
     ) -> Vec<&'static str> {
         let here = target.functions.iter().copied();
@@ -78,9 +72,12 @@ impl Programs {
             return here;
         }
         let effect = if target.passing { PASSING_EFFECT } else { EFFECT };
-        if !(target.is_readable)(layout) {
-            let why = "this kernel's BTF does not describe its rule stores";
-            self.lacks(target.what, why.to_owned(), effect);
+        if !(target.is_readable)(&stores.layout) {
+            let mut why = "this kernel's BTF does not describe its rule stores".to_owned();
+            if let Some(refused) = &stores.refused {
+                why.push_str(&format!(", and the built-in layout is not used: {refused}"));
+            }
+            self.lacks(target.what, why, effect);
             return Vec::new();
         }
         if let Err(error) = self.attach_target(target, &here) {

@@ -85,9 +85,27 @@ pub(super) const TARGETS: [Target; 5] = [
     },
 ];
 
-/// The functions that are probed, where the kernel has them.
+/// Functions of which it is only asked whether they are there: chains of nftables that translate
+/// (net/netfilter/nft_chain_nat.c), and targets of x_tables in its rules (nft_compat.c).
+pub const NAT_CHAINS: &str = "nft_nat_do_chain";
+/// See [`NAT_CHAINS`].
+pub const XT_IN_NFT: &str = "nft_target_eval_xt";
+
+/// What is known of this kernel's rule stores at a moment.
+#[derive(Debug)]
+pub struct RuleStores {
+    /// Where they keep things.
+    pub layout: RuleLayout,
+    /// Those of [`target_functions`] that are there, or why they cannot be told.
+    pub functions: Result<BTreeSet<&'static str>, String>,
+    /// Why the built-in layout is not used, where the kernel does not describe its own.
+    pub refused: Option<String>,
+}
+
+/// The functions that are asked for: those that are probed, where the kernel has them, and those by
+/// which it is known what it has.
 #[must_use]
 pub fn target_functions() -> BTreeSet<&'static str> {
     let all = TARGETS.iter().flat_map(|target| target.functions);
-    all.copied().collect()
+    all.copied().chain([NAT_CHAINS, XT_IN_NFT]).collect()
 }

@@ -68,6 +68,10 @@ impl Live<'_> {
         if self.rules.is_too_much(now_ns, counters.passed) {
             self.programs.leave_passing()?;
         }
+        if let Some(stores) = self.rules.news() {
+            let new = self.programs.observe_rules(&stores, self.rules.full());
+            self.rules.came(&new);
+        }
         self.trace
             .lost(self.last_counted_ns, now_ns, lost - self.lost);
         self.lost = lost;

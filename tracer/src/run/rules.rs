@@ -4,7 +4,9 @@ use super::clock;
 use super::failure::Failure;
 use super::nftrace::KernelTrace;
 use super::plan::Plan;
+use super::stores::Modules;
 use crate::cli::{RuleMode, TraceOptions};
+use crate::kernel::RuleStores;
 use crate::render::escape;
 use crate::sink;
 use crate::system::{Survey, legacy};
@@ -45,6 +47,8 @@ pub(super) struct Rules {
     unavailable: Vec<Unavailable>,
     /// Of the probes that every packet passes, while they are there.
     pace: Option<Pace>,
+    /// Of what is probed, what may still be loaded.
+    modules: Option<Modules>,
     /// Rules that ran and could not be told.
     missed: u64,
     verbose: bool,
@@ -61,6 +65,7 @@ impl Rules {
             unavailable: Vec::new(),
             pace: (options.observe_rules == RuleMode::Full)
                 .then(|| Pace::new(limit(), clock::monotonic_ns())),
+            modules: None,
             missed: 0,
             verbose: options.output.verbose > 1,
         };
@@ -68,6 +73,42 @@ impl Rules {
             rules.trace = Some(KernelTrace::start(plan)?);
         }
         Ok(rules)
+    }
+
+    /// Modules that are loaded from now on are probed too.
+    pub(super) fn await_modules(&mut self, options: &TraceOptions, plan: &Plan) {
+        if matches!(options.observe_rules, RuleMode::Auto | RuleMode::Full) {
+            self.modules = Some(Modules::watch(plan.roots.clone()));
+        }
+    }
+
+    /// What is known of the kernel's rule stores since a module was loaded.
+    pub(super) fn news(&mut self) -> Option<RuleStores> {
+        self.modules.as_mut()?.news()
+    }
+
+    /// Whether what every packet passes is to be probed.
+    pub(super) fn full(&self) -> bool {
+        self.pace.is_some()
+    }
+
+    /// These functions came with a module, and are probed from now on.
+    pub(super) fn came(&mut self, functions: &[&str]) {
+        let Some(modules) = self.modules.as_ref().filter(|_| !functions.is_empty()) else {
+            return;
+        };
+        let row = Unavailable {
+            what: functions.join(", "),
+            why: format!(
+                "loaded after the trace began; probed from its second {:.1} on",
+                modules.waited().as_secs_f64()
+            ),
+            effect: "which rules called them before that is replayed instead of observed".to_owned(),
+        };
+        if self.verbose {
+            sink::note(&format!("srctrace: {}: {}\n", row.what, row.why));
+        }
+        self.unavailable.push(row);
     }
 
     /// The summary's account: traces that run, and what they missed.

@@ -10,13 +10,14 @@ use super::plan::{self, Plan};
 use super::probe;
 use super::rules::Rules;
 use super::signals::Signals;
+use super::stores::stores;
 use super::taps::Taps;
 use super::tell::Teller;
 use crate::cli::{RuleMode, TapMode, TraceOptions};
 use crate::kernel::{self, DropWords, KernelTypes, Programs, Reader, Ring, Sizes, features};
 use crate::render::text::{self, Armed};
 use crate::sink;
-use crate::system::{Survey, Watch, host, symbols};
+use crate::system::{Survey, Watch, host};
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Instant;
@@ -84,7 +85,10 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let teller = Teller::new(options, survey.inventory());
     let library = RuleReader::start(plan.roots.clone())
         .map_err(|e| Failure::CannotTrace(format!("cannot start a thread to read rules: {e}")))?;
-    let rules = Rules::start(options, plan)?;
+    let mut rules = Rules::start(options, plan)?;
+    if taps.1.is_none() {
+        rules.await_modules(options, plan);
+    }
     let words = DropWords::new(reasons, crate::system::function_at);
     let seers = (taps.0, taps.1, rules, library);
     let mut live = Live::new(
@@ -114,9 +118,8 @@ fn load(plan: &Plan, rules: RuleMode) -> Result<(Sight, Programs, Ring), Failure
     let reader = Reader::Memory(&types);
     let (mut programs, ring) = Programs::load(&plan.filter, reader, sizes())?;
     if matches!(rules, RuleMode::Auto | RuleMode::Full) {
-        let present = symbols::kernel_functions(&plan.roots, &kernel::target_functions());
-        let present = present.map_err(|error| error.to_string());
-        programs.observe_rules(&types.rules, present, rules == RuleMode::Full);
+        let stores = stores(&plan.roots, &types);
+        programs.observe_rules(&stores, rules == RuleMode::Full);
     }
     Ok((Sight::Memory(Box::new(types)), programs, ring))
 }
