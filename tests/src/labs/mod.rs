@@ -16,10 +16,11 @@ mod kubelet;
 mod leftovers;
 mod links;
 mod lockdown;
+mod meanwhile;
 mod newborn;
 mod observed;
-mod passing;
 mod options;
+mod passing;
 mod protocols;
 mod readme;
 mod refusals;
@@ -201,6 +202,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         newborn::CASES,
         observed::CASES,
         passing::CASES,
+        meanwhile::CASES,
         options::CASES,
         protocols::CASES,
         readme::CASES,

@@ -7,9 +7,11 @@ mod place;
 mod ruling;
 mod seen_rule;
 mod step;
+mod vanished;
 
 pub use passage::Passage;
 pub use place::{role_word, whose};
+pub(crate) use vanished::vanished;
 pub(crate) use seen_rule::was_met;
 
 pub use ruling::{Consulted, Ruling, name_rules, rulings, view};

@@ -6,7 +6,7 @@ mod kept;
 
 use super::Context;
 use super::findings::finding;
-use crate::attribute::{Ruling, view};
+use crate::attribute::{self, Ruling, view};
 use crate::evaluate::{Agreement, At};
 use crate::inventory::Role;
 use crate::journey::Journey;
@@ -14,6 +14,7 @@ use crate::report::{
     Code, Finding, Rewrite, RewriteAgent, RewriteDirection, Rule, RuleEvidence, Severity,
     SourceCode, Verdict,
 };
+use serde_json::json;
 
 /// Findings that rest on the rules of the namespaces on the way.
 pub(super) fn findings(
@@ -27,6 +28,7 @@ pub(super) fn findings(
     for ruling in rulings {
         if matters(ruling, rewrites, context) {
             found.extend(unread(ruling, context));
+            found.extend(changed(ruling, context));
         }
         found.extend(unexplained(journey, ruling, rewrites, context));
     }
@@ -81,6 +83,21 @@ fn unread(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> Option<Finding> {
             what.join("; ")
         ),
         ..finding(Code::RulesUnread, Severity::Warning)
+    })
+}
+
+/// A rule ran for the flow that is not among those that were read.
+fn changed(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> Option<Finding> {
+    let gone = attribute::vanished(ruling, context.hits);
+    let gone: Vec<String> = gone.iter().map(ToString::to_string).collect();
+    (!gone.is_empty()).then(|| Finding {
+        text: format!(
+            "{} ran for it and is not among the rules {} as they were read: they were changed at about that time",
+            gone.join(", "),
+            place(ruling, context)
+        ),
+        data: json!({"gone": gone}),
+        ..finding(Code::RuleUncertain, Severity::Info)
     })
 }
 
