@@ -20,7 +20,10 @@ pub(super) const CASES: &[Case] = &[
     Case::new("changed_meanwhile_nft_probed", &[], || nft("auto")).on(PROBED),
     Case::new("changed_meanwhile_legacy_probed", &[], legacy).on(PROBED),
     Case::new("module_loaded_meanwhile", &[], || netmap("iptables-legacy")).on(PROBED),
-    Case::new("module_loaded_meanwhile_nft", &[], || netmap("iptables-nft")).on(PROBED),
+    Case::new("module_loaded_meanwhile_nft", &[], || {
+        netmap("iptables-nft")
+    })
+    .on(PROBED),
 ];
 
 /// One connection of the pod's.
@@ -56,7 +59,10 @@ fn said(report: &Report, flow: &Value, place: &str) -> Result<()> {
         .find_map(|f| f["text"].as_str());
     let text = text.with_context(|| format!("not said: {flow}; {}", report.stderr))?;
     ensure!(text.starts_with(place), "{text}");
-    ensure!(text.contains("is not among the rules of the node"), "{text}");
+    ensure!(
+        text.contains("is not among the rules of the node"),
+        "{text}"
+    );
     Ok(())
 }
 
@@ -73,7 +79,10 @@ fn nft(how: &str) -> Result<()> {
     lab.nft("node", RULES)?;
     let (report, flow) = changed(&lab, how, || {
         lab.nft("node", "flush chain ip real post")?;
-        lab.nft("node", "add rule ip real post ip daddr 10.20.0.0/16 masquerade")
+        lab.nft(
+            "node",
+            "add rule ip real post ip daddr 10.20.0.0/16 masquerade",
+        )
     })?;
     said(&report, &flow, "nft ip real/post handle 2")
 }
@@ -83,7 +92,10 @@ fn legacy() -> Result<()> {
     let rule = "-t nat -A POSTROUTING -d 10.20.0.0/16 -j MASQUERADE";
     lab.iptables_legacy("node", rule)?;
     let (report, flow) = changed(&lab, "auto", || {
-        lab.iptables_legacy("node", "-t nat -I POSTROUTING -d 10.99.0.0/16 -j MASQUERADE")
+        lab.iptables_legacy(
+            "node",
+            "-t nat -I POSTROUTING -d 10.99.0.0/16 -j MASQUERADE",
+        )
     })?;
     said(&report, &flow, "iptables-legacy ip nat offset ")
 }
@@ -94,7 +106,13 @@ const MODULE: &str = "/sys/module/xt_NETMAP";
 fn netmap(program: &str) -> Result<()> {
     let lab = cast::one_pod("modnew", RouteBack::Known).up()?;
     // What else nobody uses now goes too: then not even the tables' own layout is known.
-    for module in ["xt_NETMAP", "iptable_nat", "ip_tables", "nft_compat", "x_tables"] {
+    for module in [
+        "xt_NETMAP",
+        "iptable_nat",
+        "ip_tables",
+        "nft_compat",
+        "x_tables",
+    ] {
         let _ = lab.run("node", &format!("modprobe -r {module}"));
     }
     let gone = || !Path::new(MODULE).exists();

@@ -72,7 +72,8 @@ fn exempted(lab: &Lab, rule: &str, full: &str) -> Result<()> {
         let report = traced(lab, how, "10.12.3.4:43210")?;
         let should = (rule.to_owned(), evidence.to_owned());
         let is = exempting(&report)?;
-        same("what exempted it", is, should).with_context(|| format!("{how}: {}", report.stderr))?;
+        same("what exempted it", is, should)
+            .with_context(|| format!("{how}: {}", report.stderr))?;
     }
     Ok(())
 }
@@ -102,7 +103,10 @@ fn nft_exempts() -> Result<()> {
         .iter()
         .map(|line| line.split(" handle ").next().unwrap_or(line).to_owned())
         .collect();
-    let should = ["postrouting: nft inet real/post", "postrouting: nft inet real/masq"];
+    let should = [
+        "postrouting: nft inet real/post",
+        "postrouting: nft inet real/masq",
+    ];
     same("rules", places, should.map(str::to_owned).to_vec())
 }
 
@@ -138,7 +142,10 @@ const MARKS: &str = "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n:KUB
 fn marks(backend: &str) -> Result<()> {
     let lab = cast::one_pod("passmark", RouteBack::Known).up()?;
     lab.restore("node", &format!("{backend}-restore"), MARKS)?;
-    marked(&lab, &format!("prerouting: {backend} ip nat/KUBE-MARK-MASQ"))
+    marked(
+        &lab,
+        &format!("prerouting: {backend} ip nat/KUBE-MARK-MASQ"),
+    )
 }
 
 fn nft_marks() -> Result<()> {
@@ -169,7 +176,11 @@ fn marked(lab: &Lab, rule: &str) -> Result<()> {
             .with_context(|| format!("{how}: {}", report.stderr))?;
         let flow = report.only_flow()?;
         let rule = &flow["rewrites"][0];
-        same("evidence", &rule["rule"]["evidence"], &Value::from("observed"))?;
+        same(
+            "evidence",
+            &rule["rule"]["evidence"],
+            &Value::from("observed"),
+        )?;
         ensure!(rule["marked_by"].is_object(), "no marking rule: {rule}");
     }
     Ok(())

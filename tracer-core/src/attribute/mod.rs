@@ -11,8 +11,8 @@ mod vanished;
 
 pub use passage::Passage;
 pub use place::{role_word, whose};
-pub(crate) use vanished::vanished;
 pub(crate) use seen_rule::was_met;
+pub(crate) use vanished::vanished;
 
 pub use ruling::{Consulted, Ruling, name_rules, rulings, view};
 

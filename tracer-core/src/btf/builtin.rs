@@ -72,7 +72,10 @@ mod tests {
             },
         };
         let o = bare.with_built_in(&btf).unwrap().offsets;
-        assert_eq!((o.table_chains, o.table_family, o.table_name), (152, 236, 240));
+        assert_eq!(
+            (o.table_chains, o.table_family, o.table_name),
+            (152, 236, 240)
+        );
         assert_eq!((o.pkt_state, o.rule_dlen_bit), (32, 44));
         assert_eq!(o.last_chain, ABSENT, "a list has no last header");
         let described = RuleLayout {
@@ -84,6 +87,10 @@ mod tests {
         assert_eq!(described.with_built_in(&btf), None);
         let empty = Writer::new().bytes();
         let btf = Btf::parse(&empty).unwrap();
-        assert_eq!(bare.with_built_in(&btf), None, "the table's size is not known");
+        assert_eq!(
+            bare.with_built_in(&btf),
+            None,
+            "the table's size is not known"
+        );
     }
 }

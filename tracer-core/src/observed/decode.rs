@@ -169,7 +169,10 @@ mod tests {
         raw.said = 1;
         raw.to[..3].copy_from_slice(b"out");
         let said = |code| {
-            let raw = RawRuleHit { verdict: code, ..raw };
+            let raw = RawRuleHit {
+                verdict: code,
+                ..raw
+            };
             decode(raw.as_bytes()).unwrap().verdict
         };
         assert_eq!(said(0), Some(Verdict::Drop));

@@ -8,8 +8,7 @@ use aya::maps::{HashMap, LpmTrie};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use ipnet::IpNet;
 use tracer_common::{
-    ABI_VERSION, MAX_IGNORED_REASONS, NO_REASON, Offsets, PrefixKey, config_flags,
-    prefix_key,
+    ABI_VERSION, MAX_IGNORED_REASONS, NO_REASON, Offsets, PrefixKey, config_flags, prefix_key,
 };
 use zerocopy::IntoBytes;
 

@@ -1,8 +1,8 @@
 //! Probes on what rules call: which rule ran.
 
 use super::load::named;
-use super::targets::{RuleStores, TARGETS, Target};
 use super::taps::{attach_error, program};
+use super::targets::{RuleStores, TARGETS, Target};
 use super::{KernelError, Programs, features};
 use aya::Ebpf;
 use aya::maps::{Array, ProgramArray};
@@ -71,7 +71,11 @@ impl Programs {
         if here.is_empty() {
             return here;
         }
-        let effect = if target.passing { PASSING_EFFECT } else { EFFECT };
+        let effect = if target.passing {
+            PASSING_EFFECT
+        } else {
+            EFFECT
+        };
         if !(target.is_readable)(&stores.layout) {
             let mut why = "this kernel's BTF does not describe its rule stores".to_owned();
             if let Some(refused) = &stores.refused {
@@ -137,11 +141,7 @@ impl Programs {
         next.set(0, &search, 0).map_err(failed(NEXT))
     }
 
-    fn attach_target(
-        &mut self,
-        target: &Target,
-        here: &[&'static str],
-    ) -> Result<(), KernelError> {
+    fn attach_target(&mut self, target: &Target, here: &[&'static str]) -> Result<(), KernelError> {
         let probe = kprobe(&mut self.ebpf, target.program)?;
         if self.rule_probes.loaded.insert(target.program) {
             probe.load().map_err(|source| KernelError::Program {

@@ -103,7 +103,8 @@ impl Rules {
                 "loaded after the trace began; probed from its second {:.1} on",
                 modules.waited().as_secs_f64()
             ),
-            effect: "which rules called them before that is replayed instead of observed".to_owned(),
+            effect: "which rules called them before that is replayed instead of observed"
+                .to_owned(),
         };
         if self.verbose {
             sink::note(&format!("srctrace: {}: {}\n", row.what, row.why));

@@ -1,6 +1,8 @@
 //! The built-in layout of nftables is used only where it finds a rule that is known.
 
-use crate::kernel::{Filter, KernelTypes, NAT_CHAINS, Programs, Reader, RuleStores, Sizes, XT_IN_NFT};
+use crate::kernel::{
+    Filter, KernelTypes, NAT_CHAINS, Programs, Reader, RuleStores, Sizes, XT_IN_NFT,
+};
 use crate::system::scratch::{self, Way};
 use ipnet::IpNet;
 use std::collections::BTreeSet;
@@ -101,7 +103,8 @@ mod tests {
         let known = scratch::place(Way::Masquerade);
         assert_eq!(judge(std::slice::from_ref(&known), &known), Ok(()));
         assert_eq!(judge(&[known.clone(), known.clone()], &known), Ok(()));
-        let not_found = "nft ip srctrace-check/known handle 3 (rule 2) was taken for a rule that was not found";
+        let not_found =
+            "nft ip srctrace-check/known handle 3 (rule 2) was taken for a rule that was not found";
         let wrong = [known.clone(), RulePlace::NotFound];
         assert_eq!(judge(&wrong, &known), Err(not_found.to_owned()));
         assert!(judge(&[], &known).is_err());

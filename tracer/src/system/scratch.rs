@@ -102,7 +102,13 @@ fn loopback_up() -> io::Result<()> {
     }
     request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
     // SAFETY: SIOCSIFFLAGS reads an `ifreq`; the descriptor is open.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw mut request) };
+    let done = unsafe {
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCSIFFLAGS as _,
+            &raw mut request,
+        )
+    };
     match done {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -160,12 +166,16 @@ mod tests {
     /// As the machine's own program shows it. On a kernel that has all of it, built in or loaded.
     #[test]
     fn the_rule_is_where_it_is_said_to_be_and_gone_afterwards() {
-        let before = std::fs::metadata("/proc/thread-self/ns/net").unwrap().st_ino();
+        let before = std::fs::metadata("/proc/thread-self/ns/net")
+            .unwrap()
+            .st_ino();
         for way in [Way::Masquerade, Way::Snat, Way::Redirect, Way::Target] {
             let listed = with_rule(way, |inode, send| {
                 assert_ne!(u64::from(inode), before);
                 send().unwrap();
-                let list = std::process::Command::new("nft").args(["-a", "list", "ruleset"]).output();
+                let list = std::process::Command::new("nft")
+                    .args(["-a", "list", "ruleset"])
+                    .output();
                 String::from_utf8(list.unwrap().stdout).unwrap()
             });
             let listed = listed.unwrap();
@@ -180,7 +190,9 @@ mod tests {
             assert!(rule.contains(word), "{listed}");
         }
         assert_eq!(
-            std::fs::metadata("/proc/thread-self/ns/net").unwrap().st_ino(),
+            std::fs::metadata("/proc/thread-self/ns/net")
+                .unwrap()
+                .st_ino(),
             before
         );
     }
