@@ -16,6 +16,8 @@ use tracer_core::ruleset::Family;
 pub const DESTINATION: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 const TABLE: &str = "srctrace-check";
+/// Targets of x_tables that translate ask for a table of this name.
+const TARGETS_TABLE: &str = "nat";
 const CHAIN: &str = "known";
 /// net/netfilter/nf_tables_api.c counts handles from 1 in each table: the chain, an empty rule, the
 /// rule, another empty rule.
@@ -46,12 +48,20 @@ pub enum Way {
 pub fn place(way: Way) -> RulePlace {
     RulePlace::Nft {
         family: Family::Ip,
-        table: TABLE.to_owned(),
+        table: table(way).to_owned(),
         chain: CHAIN.to_owned(),
         chain_cut: false,
         handle: HANDLE,
         index: Some(INDEX),
         xt: way == Way::Target,
+    }
+}
+
+fn table(way: Way) -> &'static str {
+    if way == Way::Target {
+        TARGETS_TABLE
+    } else {
+        TABLE
     }
 }
 
@@ -122,14 +132,15 @@ fn objects(way: Way) -> Vec<(u16, Attributes)> {
         _ => POSTROUTING,
     };
     let base = new().be32(1, hook).be32(2, priority.cast_unsigned());
+    let table = table(way);
     let chain = new()
-        .text(1, TABLE)
+        .text(1, table)
         .text(3, CHAIN)
         .nest(4, base)
         .text(7, "nat");
-    let rule = || new().text(1, TABLE).text(2, CHAIN);
+    let rule = || new().text(1, table).text(2, CHAIN);
     vec![
-        (nft::NEW_TABLE, new().text(1, TABLE)),
+        (nft::NEW_TABLE, new().text(1, table)),
         (nft::NEW_CHAIN, chain),
         (nft::NEW_RULE, rule()),
         (nft::NEW_RULE, rule().nest(4, expressions(way))),
