@@ -113,8 +113,10 @@ pub mod counter {
     pub const LOST: u32 = 1;
     /// Program runs that found their scratch space taken (nested on one CPU) and gave up.
     pub const NESTED: u32 = 2;
-    /// NAT targets that ran and could not be told: scratch space taken, or the ring full.
+    /// Rules that ran and could not be told: scratch space taken, or the ring full.
     pub const HITS_MISSED: u32 = 3;
+    /// Runs of the probes that every packet passes, whosever it is.
+    pub const PASSED: u32 = 4;
     /// How many counters there are.
-    pub const COUNT: u32 = 4;
+    pub const COUNT: u32 = 5;
 }

@@ -31,4 +31,4 @@ pub use tuple::{RawTuple, family, ip_proto};
 
 /// Version of this ABI. It is compiled into both halves and compared when the programs are
 /// loaded, so that an object of another build is refused and not misread.
-pub const ABI_VERSION: u32 = 6;
+pub const ABI_VERSION: u32 = 7;

@@ -1,4 +1,4 @@
-//! Which rule ran: what the probes on NAT targets tell, and what they must know of the kernel.
+//! Which rule ran: what the probes on rules tell, and what they must know of the kernel.
 
 use crate::{ABSENT, RawConntrack};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -21,7 +21,7 @@ pub mod rule_target {
     pub const EXPR: u8 = 2;
 }
 
-/// A NAT target ran for a packet of a flow that is ours. Kind [`event_kind::RULE_HIT`].
+/// A target or a verdict of a rule ran for a packet of a flow that is ours. Kind [`event_kind::RULE_HIT`].
 ///
 /// [`event_kind::RULE_HIT`]: crate::event_kind::RULE_HIT
 #[repr(C)]
@@ -39,8 +39,10 @@ pub struct RawRuleHit {
     pub pf: u8,
     /// `nft_table.family` (`NFPROTO_*`), of [`rule_store::NFT`].
     pub family: u8,
+    /// 1: [`verdict`](Self::verdict) is what the rule said; 0: a target ran, which says nothing.
+    pub said: u8,
     /// Zero.
-    pub pad: [u8; 2],
+    pub pad: u8,
     /// Inode number of the network namespace in which it ran.
     pub netns: u32,
     /// Number of the rule in its chain as the kernel has it in force, from 1, of
@@ -61,19 +63,25 @@ pub struct RawRuleHit {
     pub number: u32,
     /// Steps that the search took.
     pub steps: u32,
+    /// `nft_verdict.code` (`NF_*` or `NFT_*`), where the rule said one.
+    pub verdict: i32,
+    /// Zero.
+    pub pad2: u32,
     /// The packet's conntrack entry before this target translated it.
     pub conntrack: RawConntrack,
     /// Name of the table, NUL-padded.
     pub table: [u8; 32],
     /// Name of the chain, NUL-padded, cut where it is longer, of [`rule_store::NFT`].
     pub chain: [u8; 64],
+    /// Name of the chain that the verdict leads to, likewise; empty where it leads to none.
+    pub to: [u8; 64],
 }
 
-const _: () = assert!(size_of::<RawRuleHit>() == 248);
+const _: () = assert!(size_of::<RawRuleHit>() == 320);
 
 macro_rules! rule_offsets {
     ($($(#[$doc:meta])* $field:ident),* $(,)?) => {
-        /// Where the running kernel keeps what the probes on NAT targets read. Byte offsets unless
+        /// Where the running kernel keeps what the probes on rules read. Byte offsets unless
         /// said otherwise; each is [`ABSENT`] where the kernel has no such field.
         #[repr(C)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -169,6 +177,12 @@ rule_offsets! {
     ops_size,
     /// `nft_expr.data`
     expr_data,
+    /// `nft_immediate_expr.dreg`, one byte; 0 stands for the verdict
+    imm_dreg,
+    /// `nft_immediate_expr.data.verdict.code`
+    imm_code,
+    /// `nft_immediate_expr.data.verdict.chain`
+    imm_chain,
 }
 
-const _: () = assert!(size_of::<RuleOffsets>() == 40 * 4);
+const _: () = assert!(size_of::<RuleOffsets>() == 43 * 4);

@@ -32,6 +32,17 @@ pub(crate) fn is_translated(nfct: u64) -> bool {
         && memory::at::<u64>(nfct & POINTER, offset!(ct_status)).is_some_and(|s| s & NAT != 0)
 }
 
+/// `IPS_CONFIRMED` of the same: the flow's first packet has passed its last hook.
+const CONFIRMED: u64 = 1 << 3;
+
+/// Whether `_nfct` names the entry of a flow whose first packet is still on its way.
+#[inline(always)]
+pub(crate) fn is_unconfirmed(nfct: u64) -> bool {
+    is_entry(nfct)
+        && memory::at::<u64>(nfct & POINTER, offset!(ct_status))
+            .is_some_and(|status| status & CONFIRMED == 0)
+}
+
 /// Reads the entry into `work.event.conntrack`, once. A function of its own for its stack.
 #[inline(never)]
 pub(crate) fn read(work: &mut Work) -> bool {

@@ -16,9 +16,11 @@ mod kubelet;
 mod leftovers;
 mod links;
 mod lockdown;
+mod meanwhile;
 mod newborn;
 mod observed;
 mod options;
+mod passing;
 mod protocols;
 mod readme;
 mod redirects;
@@ -209,6 +211,8 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         observed::CASES,
         observed::acts::CASES,
         observed::marked::CASES,
+        passing::CASES,
+        meanwhile::CASES,
         options::CASES,
         protocols::CASES,
         readme::CASES,

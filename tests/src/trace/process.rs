@@ -119,6 +119,17 @@ impl Trace {
         })
     }
 
+    /// Has it stand still while `work` runs.
+    ///
+    /// # Errors
+    /// When it cannot be stopped, or what `work` returns.
+    pub fn while_still<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        kill(self.pid, Signal::SIGSTOP).context("have srctrace stand still")?;
+        let done = work();
+        kill(self.pid, Signal::SIGCONT).context("have srctrace go on")?;
+        done
+    }
+
     /// Stops it as Ctrl-C does and returns what it reported.
     ///
     /// # Errors

@@ -9,12 +9,13 @@ mod seen_rule;
 mod step;
 mod stopped;
 mod suspect;
+mod vanished;
 
 pub use passage::Passage;
 pub use place::{role_word, whose};
 pub(crate) use seen_rule::evidence;
-
 pub use suspect::{Change, Doubt, Suspect, doubts, name_programs};
+pub(crate) use vanished::vanished;
 
 pub use ruling::{Consulted, Ruling, name_rules, rulings, view};
 pub use stopped::{Stopped, Stopper, stopped};

@@ -116,7 +116,7 @@ fn translates(rule: &Rule, hook: Option<Hook>, source: bool) -> bool {
 }
 
 /// The rule at a place.
-fn locate<'b>(rules: &'b Ruleset, place: &RulePlace) -> Option<At<'b>> {
+pub(super) fn locate<'b>(rules: &'b Ruleset, place: &RulePlace) -> Option<At<'b>> {
     match place {
         RulePlace::Legacy {
             family,

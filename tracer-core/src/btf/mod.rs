@@ -6,6 +6,7 @@
 //! A module's BTF is *split*: its type ids and string offsets continue those of vmlinux
 //! ([`Btf::parse_split`]).
 
+mod builtin;
 mod fields;
 #[cfg(test)]
 mod fixture;

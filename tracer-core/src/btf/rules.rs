@@ -56,6 +56,9 @@ static ROWS: &[Row] = rows! {
     expr_ops: "nf_tables" "nft_expr" "ops";
     expr_data: "nf_tables" "nft_expr" "data";
     ops_size: "nf_tables" "nft_expr_ops" "size";
+    imm_dreg: "nf_tables" "nft_immediate_expr" "dreg";
+    imm_code: "nf_tables" "nft_immediate_expr" "data.verdict.code";
+    imm_chain: "nf_tables" "nft_immediate_expr" "data.verdict.chain";
 };
 
 /// What is found only by hand: bit-fields.
@@ -191,6 +194,13 @@ impl RuleLayout {
         let o = &self.offsets;
         let packet = self.finds_packet() && known(&[o.pkt_skb, o.pkt_state]);
         packet && self.finds_hooks() && self.finds_rules()
+    }
+
+    /// Whether the verdicts of nftables' rules can be read too.
+    #[must_use]
+    pub fn finds_verdicts(&self) -> bool {
+        let o = &self.offsets;
+        self.finds_nft() && known(&[o.imm_dreg, o.imm_code, o.imm_chain])
     }
 
     fn finds_rules(&self) -> bool {

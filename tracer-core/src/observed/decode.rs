@@ -1,8 +1,8 @@
-//! Records of the probes on NAT targets.
+//! Records of the probes on rules.
 
 use super::{RuleHit, RulePlace};
 use crate::event::{DecodeError, NetnsId, read_conntrack};
-use crate::ruleset::{Family, Hook};
+use crate::ruleset::{Family, Hook, Verdict};
 use tracer_common::{RawRuleHit, event_kind, rule_store, rule_target};
 use zerocopy::FromBytes;
 
@@ -26,10 +26,30 @@ pub fn decode(bytes: &[u8]) -> Result<RuleHit, DecodeError> {
         tuple: entry.orig,
         conntrack: Some(entry),
         place: place(&raw)?,
-        verdict: None,
+        verdict: (raw.said != 0).then(|| verdict(&raw)).flatten(),
         path: Vec::new(),
         mark: None,
         ct_id: None,
+    })
+}
+
+/// What the rule said; `None` for codes that this build does not know.
+fn verdict(raw: &RawRuleHit) -> Option<Verdict> {
+    verdict_of(raw.verdict, || text(&raw.to).0)
+}
+
+/// `NF_*` (uapi linux/netfilter.h) and `enum nft_verdicts` (linux/netfilter/nf_tables.h), with the
+/// chain that some of them lead to.
+pub(super) fn verdict_of(code: i32, chain: impl FnOnce() -> String) -> Option<Verdict> {
+    Some(match code {
+        0 => Verdict::Drop,
+        1 => Verdict::Accept,
+        -1 => Verdict::Continue,
+        -3 => Verdict::Jump(chain()),
+        -4 => Verdict::Goto(chain()),
+        -5 => Verdict::Return,
+        code if code & 0xff == 3 => Verdict::Queue,
+        _ => return None,
     })
 }
 
@@ -140,6 +160,27 @@ mod tests {
         raw.chain[4] = 0;
         let xt = decode(raw.as_bytes()).unwrap().place.to_string();
         assert_eq!(xt, "iptables-nft inet nat/cccc handle 12 (rule 3)");
+    }
+
+    #[test]
+    fn what_a_rule_said_is_told_where_it_said_something() {
+        let mut raw = hit();
+        assert_eq!(decode(raw.as_bytes()).unwrap().verdict, None);
+        raw.said = 1;
+        raw.to[..3].copy_from_slice(b"out");
+        let said = |code| {
+            let raw = RawRuleHit {
+                verdict: code,
+                ..raw
+            };
+            decode(raw.as_bytes()).unwrap().verdict
+        };
+        assert_eq!(said(0), Some(Verdict::Drop));
+        assert_eq!(said(1), Some(Verdict::Accept));
+        assert_eq!(said(-3), Some(Verdict::Jump("out".into())));
+        assert_eq!(said(-4), Some(Verdict::Goto("out".into())));
+        assert_eq!(said(-5), Some(Verdict::Return));
+        assert_eq!(said(2), None);
     }
 
     #[test]

@@ -12,11 +12,13 @@ mod headers;
 mod hits;
 pub mod nflog;
 pub mod nftrace;
+mod pace;
 mod traversals;
 
 pub use attributes::attributes;
 pub use decode::decode;
 pub use hits::Hits;
+pub use pace::Pace;
 pub use traversals::Traversals;
 
 use crate::event::{Conntrack, NetnsId};
@@ -42,7 +44,7 @@ pub struct RuleHit {
     pub conntrack: Option<Conntrack>,
     /// The rule.
     pub place: RulePlace,
-    /// What it said; `None`: a NAT target ran.
+    /// What it said; `None`: a target ran, or a mark was set.
     pub verdict: Option<Verdict>,
     /// The rules that matched before it in the same traversal, in order, and what they said. Empty
     /// where the observer does not see them.

@@ -5,7 +5,7 @@
 //! or with the chain's policy. A `RULE` message without a handle is the end of a chain.
 
 use super::attributes::{attributes, be32, be64, text};
-use super::decode::family;
+use super::decode::{family, verdict_of};
 use super::headers;
 use crate::packet::Tuple;
 use crate::ruleset::{Family, Verdict};
@@ -123,7 +123,7 @@ impl<'b> Raw<'b> {
             attribute::RULE_HANDLE => self.handle = be64(payload),
             attribute::TYPE => self.kind = be32(payload).and_then(traced),
             attribute::VERDICT => self.verdict = verdict(payload),
-            attribute::POLICY => self.verdict = be32(payload).and_then(code),
+            attribute::POLICY => self.verdict = be32(payload).and_then(policy),
             attribute::ID => self.id = be32(payload),
             attribute::NETWORK_HEADER => self.network = Some(payload),
             attribute::TRANSPORT_HEADER => self.transport = Some(payload),
@@ -155,23 +155,12 @@ fn verdict(payload: &[u8]) -> Option<Verdict> {
             _ => {}
         }
     }
-    Some(match number? as i32 {
-        -3 => Verdict::Jump(chain),
-        -4 => Verdict::Goto(chain),
-        _ => code(number?)?,
-    })
+    verdict_of(number?.cast_signed(), || chain)
 }
 
-/// `NF_*` and those of `enum nft_verdicts` that name no chain.
-fn code(number: u32) -> Option<Verdict> {
-    Some(match number as i32 {
-        0 => Verdict::Drop,
-        1 => Verdict::Accept,
-        -1 => Verdict::Continue,
-        -5 => Verdict::Return,
-        number if number & 0xff == 3 => Verdict::Queue,
-        _ => return None,
-    })
+/// A policy's verdict, which leads nowhere.
+fn policy(number: u32) -> Option<Verdict> {
+    verdict_of(number.cast_signed(), String::new)
 }
 
 #[cfg(test)]

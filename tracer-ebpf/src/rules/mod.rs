@@ -1,11 +1,12 @@
-//! Which rule a NAT target belongs to: for packets of our flows the rule stores of the packet's
-//! namespace are searched for the place in memory that the target was called with.
+//! Which rule a target or a verdict belongs to: for packets of our flows the rule stores of the
+//! packet's namespace are searched for the place in memory that it was called with.
 //!
-//! Nothing here runs for a packet that no NAT target is called for, so neither established flows
-//! nor packets that match no NAT rule pay for it. The search is bounded; what it
-//! does not find is told as "found nowhere", never guessed.
+//! Of what is here, packets pay only for what they call: NAT targets are called once per new flow.
+//! What every packet may call is in [`passing`], and probed on request only. The search is bounded;
+//! what it does not find is told as "found nowhere", never guessed.
 
 mod chain;
+pub(crate) mod passing;
 mod walk;
 
 use crate::memory;
@@ -21,8 +22,10 @@ use tracer_common::{
 use tracer_ebpf::parse::forget;
 use walk::Walk;
 
-/// Filled in by user space, frozen: the verifier sees constants.
+/// Filled in by user space, and anew when a module is loaded: unlike those of packets, offsets of
+/// rules are not known before the stores' modules are. So they are not constants to the verifier.
 #[unsafe(no_mangle)]
+#[unsafe(link_section = ".data.rules")]
 static RULE_OFFSETS: RuleOffsets = RuleOffsets::UNKNOWN;
 
 /// Reads one field of [`RULE_OFFSETS`]. Volatile, so that the compiler does not use what it sees.
@@ -51,25 +54,52 @@ struct RuleWork {
 #[map]
 static RULE_WORK: PerCpuArray<RuleWork> = PerCpuArray::with_max_entries(1, 0);
 
-/// An x_tables target is called.
+/// What ran.
+struct Ran {
+    /// One of [`rule_target`].
+    target: u8,
+    /// The packet, `struct sk_buff`.
+    skb: u64,
+    /// `struct nf_hook_state`.
+    state: u64,
+    /// Where the target's data (x_tables) or the expression (nftables) lies.
+    what: u64,
+    /// The verdict's code and chain, where it says one.
+    verdict: Option<(i32, u64)>,
+}
+
+/// An x_tables target is called with this `struct xt_action_param`.
 #[inline(always)]
 pub(crate) fn xt_target(ctx: &ProbeContext, skb: u64, par: u64) {
-    let state = memory::at(par, rule_offset!(par_state)).unwrap_or(0);
-    let info = memory::at(par, rule_offset!(par_targinfo)).unwrap_or(0);
-    run(ctx, rule_target::XT, skb, state, info);
+    let ran = Ran {
+        target: rule_target::XT,
+        skb,
+        state: memory::at(par, rule_offset!(par_state)).unwrap_or(0),
+        what: memory::at(par, rule_offset!(par_targinfo)).unwrap_or(0),
+        verdict: None,
+    };
+    run(ctx, &ran);
 }
 
-/// An nftables expression is evaluated.
+/// An nftables expression is evaluated with this `struct nft_pktinfo`.
 #[inline(always)]
 pub(crate) fn nft_expr(ctx: &ProbeContext, expr: u64, pkt: u64) {
-    let state = memory::at(pkt, rule_offset!(pkt_state)).unwrap_or(0);
-    let skb = memory::at(pkt, rule_offset!(pkt_skb)).unwrap_or(0);
-    run(ctx, rule_target::EXPR, skb, state, expr);
+    run(ctx, &expression(expr, pkt));
 }
 
-/// `what`: where the target's data (x_tables) or the expression (nftables) lies.
 #[inline(always)]
-fn run(ctx: &ProbeContext, target: u8, skb: u64, state: u64, what: u64) {
+fn expression(expr: u64, pkt: u64) -> Ran {
+    Ran {
+        target: rule_target::EXPR,
+        skb: memory::at(pkt, rule_offset!(pkt_skb)).unwrap_or(0),
+        state: memory::at(pkt, rule_offset!(pkt_state)).unwrap_or(0),
+        what: expr,
+        verdict: None,
+    }
+}
+
+#[inline(always)]
+fn run(ctx: &ProbeContext, ran: &Ran) {
     let Some(work) = RULE_WORK.get_ptr_mut(0) else {
         return;
     };
@@ -80,9 +110,11 @@ fn run(ctx: &ProbeContext, target: u8, skb: u64, state: u64, what: u64) {
         return;
     }
     work.busy = 1;
-    if let Some(net) = packet(work, skb, state) {
-        work.hit.target = target;
+    if let Some(net) = packet(work, ran.skb, ran.state) {
+        work.hit.target = ran.target;
+        passing::say(&mut work.hit, ran);
         let hooks = hooks(&work.hit, net).unwrap_or(0);
+        let Ran { target, what, .. } = *ran;
         work.walk.start(target, what, net, hooks, &mut work.hit);
         next(ctx);
         tell(&work.hit); // not reached, unless the kernel refuses the tail call
@@ -132,8 +164,12 @@ fn packet(work: &mut RuleWork, skb: u64, state: u64) -> Option<u64> {
         return None;
     }
     work.hit.kind = event_kind::RULE_HIT;
+    let pf: u8 = memory::at(state, rule_offset!(state_pf))?;
+    if pf != NFPROTO_IPV4 && pf != NFPROTO_IPV6 {
+        return None; // bridges and devices count their hooks otherwise
+    }
+    work.hit.pf = pf;
     work.hit.hook = memory::at(state, rule_offset!(state_hook))?;
-    work.hit.pf = memory::at(state, rule_offset!(state_pf))?;
     work.hit.netns = netns;
     work.hit.skb = skb;
     // SAFETY: the helper takes no arguments.
@@ -152,7 +188,9 @@ fn ours(base: &Work, netns: u32) -> bool {
         || learned_any() && follow::learned(&entry.orig, netns)
 }
 
-/// `nf_hook_state.pf` of IPv6.
+/// `nf_hook_state.pf` of IPv4.
+const NFPROTO_IPV4: u8 = 2;
+/// And of IPv6.
 const NFPROTO_IPV6: u8 = 10;
 /// `NF_INET_NUMHOOKS`.
 const HOOKS: u8 = 5;

@@ -1,9 +1,9 @@
 //! The search, one small step at a time: its state lies in map memory, so that every step looks
 //! alike to the verifier and the loop costs it no more than its length.
 //!
-//! Kernel structures relied on: the NAT hook function's private data is a list of hook entries of
-//! its own (`struct nf_nat_lookup_hook_priv`, net/netfilter/nf_nat_core.c), whose private data are
-//! the `struct xt_table` (since 5.16) or the `struct nft_chain`. A chain's rules in force lie in one
+//! Kernel structures relied on: a hook function's private data are the `struct xt_table` (since 5.16)
+//! or the `struct nft_chain`; the NAT hook function's are a list of hook entries of its own (`struct
+//! nf_nat_lookup_hook_priv`, net/netfilter/nf_nat_core.c), whose private data are those. A chain's rules in force lie in one
 //! block (`struct nft_rule_blob`, since 5.17), each behind a header `struct nft_rule_dp`; since 6.4
 //! the last header points back to the chain (`struct nft_rule_dp_last`). Before, they are a list of
 //! `struct nft_rule`.
@@ -18,8 +18,8 @@ use tracer_common::{ABSENT, RawRuleHit, rule_store, rule_target};
 const STEPS: u32 = 32;
 /// More hook entries than this in one list are not believed.
 const MAX_ENTRIES: u16 = 64;
-/// The only x_tables table that takes NAT targets.
-const NAT: [u8; 4] = *b"nat\0";
+/// How the names of x_tables' tables begin.
+const TABLES: [[u8; 4]; 5] = [*b"nat\0", *b"mang", *b"filt", *b"raw\0", *b"secu"];
 /// `NFPROTO_IPV6`.
 const NFPROTO_IPV6: u8 = 10;
 
@@ -125,7 +125,7 @@ pub(super) fn search(walk: &mut Walk, hit: &mut RawRuleHit) -> bool {
 #[inline(never)]
 fn step(walk: &mut Walk, hit: &mut RawRuleHit) -> u32 {
     let next = match walk.state {
-        state::HOOK => hook(walk),
+        state::HOOK => hook(walk, hit),
         state::ENTRY => entry(walk, hit),
         state::CHAIN => chain(walk),
         state::RULE => rule(walk, hit),
@@ -139,19 +139,41 @@ fn step(walk: &mut Walk, hit: &mut RawRuleHit) -> u32 {
 }
 
 #[inline(always)]
-fn hook(walk: &mut Walk) -> u32 {
+fn hook(walk: &mut Walk, hit: &mut RawRuleHit) -> u32 {
     let count: u16 = memory::at(walk.hooks, rule_offset!(entries_count)).unwrap_or(0);
     if walk.hook >= count || count > MAX_ENTRIES {
         return nowhere(walk);
     }
-    let lookup = private(walk.hooks, walk.hook);
+    let private = private(walk.hooks, walk.hook);
     walk.hook += 1;
-    walk.entry = 0;
-    walk.entries = memory::at(lookup, rule_offset!(lookup_entries)).unwrap_or(0);
+    (walk.entry, walk.entries) = (0, 0);
+    let next = store(walk, hit, private);
+    if next != state::ENTRY {
+        return next;
+    }
+    walk.entries = memory::at(private, rule_offset!(lookup_entries)).unwrap_or(0);
     if walk.entries == 0 {
         state::HOOK
     } else {
         state::ENTRY
+    }
+}
+
+/// What a hook function works on: a table or chain, to be looked through; [`state::ENTRY`] where it
+/// is neither.
+#[inline(always)]
+fn store(walk: &mut Walk, hit: &mut RawRuleHit, private: u64) -> u32 {
+    if is_table(private) {
+        let found = walk.legacy != 0 && legacy(walk, hit, private).is_some();
+        return if found { state::END } else { state::HOOK };
+    }
+    if first_chain(walk, private).is_none() {
+        return state::ENTRY;
+    }
+    if walk.legacy != 0 {
+        state::HOOK
+    } else {
+        state::CHAIN
     }
 }
 
@@ -213,9 +235,8 @@ fn own_table(walk: &mut Walk, hit: &mut RawRuleHit) {
 /// Whether the target lies in this `struct xt_table`: then the hit says where.
 #[inline(always)]
 fn legacy(walk: &Walk, hit: &mut RawRuleHit, table: u64) -> Option<()> {
-    let name: [u8; 4] = memory::at(table, rule_offset!(xt_name))?;
-    if name != NAT {
-        return None; // an nftables chain: NAT targets are refused in other tables than this
+    if !is_table(table) {
+        return None; // an nftables chain
     }
     let info: u64 = memory::at(table, rule_offset!(xt_private))?;
     let size: u32 = memory::at(info, rule_offset!(info_size))?;
@@ -232,6 +253,13 @@ fn legacy(walk: &Walk, hit: &mut RawRuleHit, table: u64) -> Option<()> {
         table.wrapping_add(u64::from(rule_offset!(xt_name))),
     );
     Some(())
+}
+
+/// Whether this is a `struct xt_table`, by its name.
+#[inline(always)]
+fn is_table(at: u64) -> bool {
+    let name: Option<[u8; 4]> = memory::at(at, rule_offset!(xt_name));
+    name.is_some_and(|name| TABLES.contains(&name))
 }
 
 /// Goes to the chains of this chain's table, if it is a chain at all.

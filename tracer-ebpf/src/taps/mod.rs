@@ -2,6 +2,7 @@
 
 mod direct;
 mod drops;
+mod passing;
 mod receive;
 mod rules;
 mod sockets;

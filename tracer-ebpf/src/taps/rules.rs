@@ -24,7 +24,7 @@ fn srctrace_nft_expr(ctx: ProbeContext) -> u32 {
     0
 }
 
-/// Not attached: follows the two above.
+/// Not attached: follows the others, here and in `passing`.
 #[kprobe]
 fn srctrace_rule_search(ctx: ProbeContext) -> u32 {
     rules::search(&ctx);

@@ -93,6 +93,8 @@ pub enum RuleMode {
     /// Probes on NAT targets, which run once per new flow
     #[default]
     Auto,
+    /// Also probes on verdicts and marks, which every packet passes; taken away where that costs too much
+    Full,
     /// The kernel's own rule trace (adds a table of its own; gone at the end)
     Nftrace,
     /// Not at all: rules are still read, and replayed for each flow

@@ -1,14 +1,14 @@
 //! Loading the embedded object.
 
 use super::doors::Doors;
+use super::rules::RuleProbes;
 use super::{Filter, KernelError, KernelTypes, Ring, drops, taps};
 use aya::maps::lpm_trie::Key;
 use aya::maps::{HashMap, LpmTrie};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use ipnet::IpNet;
 use tracer_common::{
-    ABI_VERSION, MAX_IGNORED_REASONS, NO_REASON, Offsets, PrefixKey, RuleOffsets, config_flags,
-    prefix_key,
+    ABI_VERSION, MAX_IGNORED_REASONS, NO_REASON, Offsets, PrefixKey, config_flags, prefix_key,
 };
 use zerocopy::IntoBytes;
 
@@ -74,13 +74,6 @@ impl Reader<'_> {
         }
     }
 
-    fn rule_offsets(&self) -> RuleOffsets {
-        match self {
-            Self::Memory(types) => types.rules.offsets,
-            Self::Direct => RuleOffsets::UNKNOWN,
-        }
-    }
-
     /// Bits of [`config_flags`].
     fn flags(&self) -> u32 {
         match self {
@@ -99,14 +92,37 @@ pub struct Programs {
     /// Whether traffic-control programs are reached through doors.
     pub(super) direct: bool,
     pub(super) tracepoints: Vec<taps::Tracepoint>,
+    pub(super) rule_probes: RuleProbes,
 }
 
 impl Programs {
-    /// Loads maps and programs; attaches nothing yet.
+    /// Loads maps and the programs of tracepoints and doors; attaches nothing yet.
     ///
     /// # Errors
     /// When the kernel refuses a map or a program, or the object is of another build.
     pub fn load(
+        filter: &Filter,
+        reader: Reader<'_>,
+        sizes: Sizes,
+    ) -> Result<(Self, Ring), KernelError> {
+        let (mut programs, ring) = Self::bare(filter, reader, sizes)?;
+        match reader {
+            Reader::Memory(types) => {
+                if sizes.drops > 0 {
+                    programs.tracepoints.extend(drops::tap(types));
+                }
+                programs.load_tracepoints()?;
+            }
+            Reader::Direct => programs.load_direct()?,
+        }
+        Ok((programs, ring))
+    }
+
+    /// Loads the maps only: programs are loaded when they are attached.
+    ///
+    /// # Errors
+    /// When the kernel refuses a map, or the object is of another build.
+    pub fn bare(
         filter: &Filter,
         reader: Reader<'_>,
         sizes: Sizes,
@@ -118,7 +134,6 @@ impl Programs {
         let mut ebpf = EbpfLoader::new()
             .btf(None) // no relocations: offsets are ours, and aya's copy of the BTF is large
             .override_global("OFFSETS", offsets.as_bytes(), true)
-            .override_global("RULE_OFFSETS", reader.rule_offsets().as_bytes(), true)
             .override_global("CONFIG", config.as_bytes(), true)
             .override_global("IGNORED", ignored.as_bytes(), true)
             .override_global("ABI", ABI_VERSION.as_bytes(), true)
@@ -130,22 +145,14 @@ impl Programs {
             .map_err(|e| KernelError::Load(Box::new(e)))?;
         fill_filter(&mut ebpf, filter)?;
         let ring = Ring::take(&mut ebpf)?;
-        let mut programs = Self {
+        let programs = Self {
             ebpf,
             attached: taps::Attached::default(),
             doors: Doors::default(),
             direct: matches!(reader, Reader::Direct),
             tracepoints: taps::TRACEPOINTS.to_vec(),
+            rule_probes: RuleProbes::default(),
         };
-        match reader {
-            Reader::Memory(types) => {
-                if sizes.drops > 0 {
-                    programs.tracepoints.extend(drops::tap(types));
-                }
-                programs.load_tracepoints()?;
-            }
-            Reader::Direct => programs.load_direct()?,
-        }
         Ok((programs, ring))
     }
 }

@@ -15,8 +15,10 @@ pub struct Counters {
     pub lost: u64,
     /// Program runs that gave up because they nested.
     pub nested: u64,
-    /// NAT targets that ran and could not be told.
+    /// Rules that ran and could not be told.
     pub hits_missed: u64,
+    /// Runs of the probes on rules that every packet passes.
+    pub passed: u64,
 }
 
 const KEY: usize = size_of::<FlowKey>();
@@ -42,6 +44,7 @@ impl Programs {
             lost: sum(counter::LOST)?,
             nested: sum(counter::NESTED)?,
             hits_missed: sum(counter::HITS_MISSED)?,
+            passed: sum(counter::PASSED)?,
         })
     }
 

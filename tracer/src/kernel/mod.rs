@@ -16,6 +16,7 @@ mod ring;
 mod rules;
 mod sockets;
 mod taps;
+mod targets;
 
 pub use attached::{cgroup_programs, name_programs, tcx_programs};
 pub use drops::DropWords;
@@ -27,3 +28,4 @@ pub use offsets::{KernelTypes, OffsetsError, read as read_types};
 pub use ring::Ring;
 pub use sockets::socket_rewriters;
 pub use taps::{Attached, Side};
+pub use targets::{NAT_CHAINS, RuleStores, XT_IN_NFT, target_functions};

@@ -12,8 +12,11 @@ use tracer_core::report::Unavailable;
 pub struct KernelTypes {
     /// For the programs.
     pub offsets: Offsets,
-    /// For the probes on NAT targets.
+    /// For the probes on rules.
     pub rules: RuleLayout,
+    /// The same with nftables as it is known to have been, where the kernel does not describe it: to
+    /// be checked before it is used.
+    pub unchecked_rules: Option<RuleLayout>,
     /// What they cannot read here, for the report.
     pub unavailable: Vec<Unavailable>,
     /// Name of each drop reason, without `SKB_DROP_REASON_`. Empty before 5.17, which has none.
@@ -50,9 +53,11 @@ pub fn read() -> Result<KernelTypes, OffsetsError> {
     let mut unavailable = unavailable(&layout.absent);
     let drop = vmlinux.prototype("btf_trace_kfree_skb").ok();
     unavailable.extend(drop.is_none().then(drops::missing));
+    let rules = rules(&vmlinux)?;
     Ok(KernelTypes {
         offsets: layout.offsets,
-        rules: rules(&vmlinux)?,
+        unchecked_rules: rules.with_built_in(&vmlinux),
+        rules,
         unavailable,
         drop_reasons: drop_reasons(&vmlinux),
         drop_arguments: drop.map(|prototype| prototype.parameters.len()),

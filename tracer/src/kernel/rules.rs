@@ -1,111 +1,133 @@
-//! Probes on NAT targets: which rule translated. They run once per new flow.
+//! Probes on what rules call: which rule ran.
 
 use super::load::named;
 use super::taps::{attach_error, program};
+use super::targets::{RuleStores, TARGETS, Target};
 use super::{KernelError, Programs, features};
 use aya::Ebpf;
-use aya::maps::ProgramArray;
+use aya::maps::{Array, ProgramArray};
+use aya::programs::kprobe::KProbeLinkId;
 use aya::programs::{KProbe, ProgramError};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use tracer_common::RuleOffsets;
 use tracer_core::btf::RuleLayout;
-
-/// A kind of NAT target: the kernel functions it may be, by which this kernel is asked for it.
-struct Target {
-    program: &'static str,
-    what: &'static str,
-    functions: &'static [&'static str],
-}
+use zerocopy::IntoBytes;
 
 /// The program in which a search goes on, and the map by which it is called.
 const SEARCH: &str = "srctrace_rule_search";
 const NEXT: &str = "RULE_NEXT";
+/// The section of the object that holds `RULE_OFFSETS`, and so the map's name.
+const LAYOUT: &str = ".data.rules";
 
+/// What a missing probe costs.
 const EFFECT: &str = "which rule rewrote a packet is not observed but replayed from the rules";
+const PASSING_EFFECT: &str =
+    "which rules exempted or marked a packet is not observed but replayed from the rules";
 
-/// net/netfilter/xt_MASQUERADE.c, xt_nat.c, xt_NETMAP.c, xt_REDIRECT.c
-const XT: Target = Target {
-    program: "srctrace_xt_target",
-    what: "NAT targets of iptables",
-    functions: &[
-        "masquerade_tg",
-        "masquerade_tg6",
-        "xt_snat_target_v0",
-        "xt_snat_target_v1",
-        "xt_snat_target_v2",
-        "xt_dnat_target_v0",
-        "xt_dnat_target_v1",
-        "xt_dnat_target_v2",
-        "netmap_tg4",
-        "netmap_tg6",
-        "redirect_tg4",
-        "redirect_tg6",
-    ],
-};
-
-/// net/netfilter/nft_masq.c, nft_nat.c, nft_redir.c: one function for all families, or one each.
-const NFT: Target = Target {
-    program: "srctrace_nft_expr",
-    what: "NAT expressions of nftables",
-    functions: &[
-        "nft_masq_eval",
-        "nft_masq_ipv4_eval",
-        "nft_masq_ipv6_eval",
-        "nft_masq_inet_eval",
-        "nft_nat_eval",
-        "nft_nat_inet_eval",
-        "nft_redir_eval",
-        "nft_redir_ipv4_eval",
-        "nft_redir_ipv6_eval",
-        "nft_redir_inet_eval",
-    ],
-};
-
-/// The functions that are probed, where the kernel has them.
-fn target_functions() -> BTreeSet<&'static str> {
-    let all = XT.functions.iter().chain(NFT.functions);
-    all.copied().collect()
+/// The probes that are there.
+#[derive(Debug, Default)]
+pub(super) struct RuleProbes {
+    /// By function: the program and its link.
+    links: BTreeMap<&'static str, (&'static str, KProbeLinkId)>,
+    loaded: BTreeSet<&'static str>,
+    /// Whether those that every packet passes were given up.
+    left: bool,
 }
 
 impl Programs {
-    /// Attaches the probes on those NAT targets that this kernel has now, by what `present` says of the
-    /// functions that it is asked for; that takes time, and is not asked where there are no probes.
-    /// What cannot be observed is noted in [`Attached::unavailable`](super::Attached::unavailable).
-    pub fn observe_targets(
-        &mut self,
-        layout: &RuleLayout,
-        present: impl FnOnce(&BTreeSet<&'static str>) -> Result<BTreeSet<&'static str>, String>,
-    ) {
-        let present = match features::kprobes().and_then(|_| present(&target_functions())) {
+    /// Attaches the probes on those functions that this kernel has now and that are not probed yet;
+    /// `full`: also those that every packet passes. What cannot be observed is noted in
+    /// [`Attached::unavailable`](super::Attached::unavailable). Gives the functions that are new.
+    pub fn observe_rules(&mut self, stores: &RuleStores, full: bool) -> Vec<&'static str> {
+        let present = match features::kprobes().and(stores.functions.clone()) {
             Ok(present) => present,
-            Err(why) => return self.lacks("kprobe", why),
+            Err(why) => {
+                self.lacks("kprobe", why, EFFECT);
+                return Vec::new();
+            }
         };
-        let wanted = [
-            (&XT, layout.finds_legacy() || layout.finds_compat()),
-            (&NFT, layout.finds_nft()),
-        ];
-        if let Err(error) = self.load_search() {
-            return self.lacks("kprobe", error.to_string());
+        if let Err(error) = self.prepare_search(&stores.layout) {
+            self.lacks("kprobe", error.to_string(), EFFECT);
+            return Vec::new();
         }
-        for (target, layout_known) in wanted {
-            let here = target.functions.iter().filter(|f| present.contains(**f));
-            let here: Vec<&'static str> = here.copied().collect();
-            // No such function: no rule of that kind can be there.
-            if here.is_empty() {
-                continue;
-            }
-            if !layout_known {
-                let why = "this kernel's BTF does not describe its rule stores";
-                self.lacks(target.what, why.to_owned());
-                continue;
-            }
-            if let Err(error) = self.attach_target(target, &here) {
-                self.lacks(target.what, error.to_string());
-            }
-        }
+        let left = self.rule_probes.left;
+        let wanted = TARGETS.iter().filter(|t| !t.passing || full && !left);
+        wanted
+            .flat_map(|target| self.observe(target, stores, &present))
+            .collect()
     }
 
-    /// Loads the program in which every search goes on.
-    fn load_search(&mut self) -> Result<(), KernelError> {
+    /// Attaches what is new of one kind.
+    fn observe(
+        &mut self,
+        target: &Target,
+        stores: &RuleStores,
+        present: &BTreeSet<&'static str>,
+    ) -> Vec<&'static str> {
+        let here = target.functions.iter().copied();
+        let here = here.filter(|f| present.contains(f) && !self.rule_probes.links.contains_key(f));
+        let here: Vec<&'static str> = here.collect();
+        // No such function: no rule of that kind can be there.
+        if here.is_empty() {
+            return here;
+        }
+        let effect = if target.passing {
+            PASSING_EFFECT
+        } else {
+            EFFECT
+        };
+        if !(target.is_readable)(&stores.layout) {
+            let mut why = "this kernel's BTF does not describe its rule stores".to_owned();
+            if let Some(refused) = &stores.refused {
+                why.push_str(&format!(", and the built-in layout is not used: {refused}"));
+            }
+            self.lacks(target.what, why, effect);
+            return Vec::new();
+        }
+        if let Err(error) = self.attach_target(target, &here) {
+            self.lacks(target.what, error.to_string(), effect);
+            return Vec::new();
+        }
+        self.attached.unavailable.retain(|row| row.0 != target.what);
+        here
+    }
+
+    /// Takes the probes that every packet passes away.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn leave_passing(&mut self) -> Result<(), KernelError> {
+        self.rule_probes.left = true;
+        let links = std::mem::take(&mut self.rule_probes.links);
+        for (function, (name, link)) in links {
+            if !TARGETS.iter().any(|t| t.passing && t.program == name) {
+                self.rule_probes.links.insert(function, (name, link));
+                continue;
+            }
+            let detached = kprobe(&mut self.ebpf, name)?.detach(link);
+            detached.map_err(|e| attach_error(&format!("function {function}"), e))?;
+            self.attached.kprobes -= 1;
+        }
+        Ok(())
+    }
+
+    /// Loads the program in which every search goes on, and says where things are.
+    fn prepare_search(&mut self, layout: &RuleLayout) -> Result<(), KernelError> {
+        let failed = |map| {
+            move |source| KernelError::Map {
+                map,
+                source: Box::new(source),
+            }
+        };
+        let mut bytes = [0; size_of::<RuleOffsets>()];
+        bytes.copy_from_slice(layout.offsets.as_bytes());
+        let map = named(&mut self.ebpf, LAYOUT)?;
+        let mut offsets: Array<_, [u8; size_of::<RuleOffsets>()]> =
+            Array::try_from(map).map_err(failed(LAYOUT))?;
+        offsets.set(0, bytes, 0).map_err(failed(LAYOUT))?;
+        if !self.rule_probes.loaded.insert(SEARCH) {
+            return Ok(());
+        }
         let refused = |source| KernelError::Program {
             program: SEARCH,
             source: Box::new(source),
@@ -114,32 +136,35 @@ impl Programs {
         search.load().map_err(refused)?;
         let search = search.fd().map_err(refused)?.try_clone();
         let search = search.map_err(|error| refused(ProgramError::IOError(error)))?;
-        let failed = |source| KernelError::Map {
-            map: NEXT,
-            source: Box::new(source),
-        };
-        let mut next = ProgramArray::try_from(named(&mut self.ebpf, NEXT)?).map_err(failed)?;
-        next.set(0, &search, 0).map_err(failed)
+        let next = named(&mut self.ebpf, NEXT)?;
+        let mut next = ProgramArray::try_from(next).map_err(failed(NEXT))?;
+        next.set(0, &search, 0).map_err(failed(NEXT))
     }
 
-    fn attach_target(&mut self, target: &Target, here: &[&str]) -> Result<(), KernelError> {
+    fn attach_target(&mut self, target: &Target, here: &[&'static str]) -> Result<(), KernelError> {
         let probe = kprobe(&mut self.ebpf, target.program)?;
-        probe.load().map_err(|source| KernelError::Program {
-            program: target.program,
-            source: Box::new(source),
-        })?;
+        if self.rule_probes.loaded.insert(target.program) {
+            probe.load().map_err(|source| KernelError::Program {
+                program: target.program,
+                source: Box::new(source),
+            })?;
+        }
         for function in here {
-            probe
+            let link = probe
                 .attach(function, 0)
                 .map_err(|source| attach_error(&format!("function {function}"), source))?;
+            let links = &mut self.rule_probes.links;
+            links.insert(function, (target.program, link));
             self.attached.kprobes += 1;
         }
         Ok(())
     }
 
-    fn lacks(&mut self, what: &str, why: String) {
-        let row = (what.to_owned(), why, EFFECT.to_owned());
-        self.attached.unavailable.push(row);
+    /// Notes what is not observed; what was said of it before is no longer so.
+    fn lacks(&mut self, what: &str, why: String, effect: &str) {
+        let rows = &mut self.attached.unavailable;
+        rows.retain(|row| row.0 != what);
+        rows.push((what.to_owned(), why, effect.to_owned()));
     }
 }
 
@@ -168,9 +193,11 @@ mod tests {
         let (mut programs, _ring) =
             Programs::load(&filter, Reader::Memory(&types), Sizes::GLANCE).unwrap();
         let start = Instant::now();
-        programs.load_search().unwrap();
+        programs.prepare_search(&types.rules).unwrap();
         println!("search: {:?}", start.elapsed());
-        for target in [&XT, &NFT] {
+        let search = kprobe(&mut programs.ebpf, SEARCH).unwrap();
+        println!("{:?}", search.info().unwrap().verified_instruction_count());
+        for target in TARGETS {
             let start = Instant::now();
             let probe = kprobe(&mut programs.ebpf, target.program).unwrap();
             probe.load().unwrap();

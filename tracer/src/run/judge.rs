@@ -79,6 +79,13 @@ impl Live<'_> {
         let counters = self.programs.counters()?;
         let lost = counters.lost + counters.nested;
         self.rules.missed(counters.hits_missed);
+        if self.rules.is_too_much(now_ns, counters.passed) {
+            self.programs.leave_passing()?;
+        }
+        if let Some(stores) = self.rules.news() {
+            let new = self.programs.observe_rules(&stores, self.rules.full());
+            self.rules.came(&new);
+        }
         self.trace
             .lost(self.last_counted_ns, now_ns, lost - self.lost);
         self.lost = lost;

@@ -1,9 +1,12 @@
 //! Rules that were seen to run: what the probes found becomes a rule's place in its store.
 
+use super::clock;
 use super::failure::Failure;
 use super::nftrace::KernelTrace;
 use super::plan::Plan;
+use super::stores::Modules;
 use crate::cli::{RuleMode, TraceOptions};
+use crate::kernel::RuleStores;
 use crate::render::escape;
 use crate::sink;
 use crate::system::{Survey, legacy};
@@ -11,13 +14,24 @@ use std::collections::BTreeMap;
 use tracer_common::event_kind;
 use tracer_core::event::NetnsId;
 use tracer_core::observed::blob::Blob;
-use tracer_core::observed::{self, RuleHit, RulePlace};
+use tracer_core::observed::{self, Pace, RuleHit, RulePlace};
 use tracer_core::report::{Flow, ObservedBy, Unavailable};
 use tracer_core::ruleset::Family;
 use tracer_core::trace::Trace;
 
 /// A table's blob is believed for this long: it may have been replaced by one of the same size.
 const FRESH_NS: u64 = 1_000_000_000;
+
+/// The probes of `--observe-rules full`.
+const PASSING: &str = "probes on verdicts and marks";
+/// They may run so often a second: at about half a microsecond each, a twentieth of one CPU.
+const LIMIT: u64 = 100_000;
+
+/// `SRCTRACE_RULE_RATE` sets another limit, to see what happens above it.
+fn limit() -> u64 {
+    let asked = std::env::var("SRCTRACE_RULE_RATE").ok();
+    asked.and_then(|text| text.parse().ok()).unwrap_or(LIMIT)
+}
 
 /// A table: its namespace, family and name.
 type Key = (NetnsId, Family, String);
@@ -31,7 +45,11 @@ pub(super) struct Rules {
     /// The kernel's own trace, where it was asked for.
     trace: Option<KernelTrace>,
     unavailable: Vec<Unavailable>,
-    /// Targets that ran and could not be told.
+    /// Of the probes that every packet passes, while they are there.
+    pace: Option<Pace>,
+    /// Of what is probed, what may still be loaded.
+    modules: Option<Modules>,
+    /// Rules that ran and could not be told.
     missed: u64,
     verbose: bool,
 }
@@ -45,6 +63,9 @@ impl Rules {
             blobs: BTreeMap::new(),
             trace: None,
             unavailable: Vec::new(),
+            pace: (options.observe_rules == RuleMode::Full)
+                .then(|| Pace::new(limit(), clock::monotonic_ns())),
+            modules: None,
             missed: 0,
             verbose: options.output.verbose > 1,
         };
@@ -54,19 +75,79 @@ impl Rules {
         Ok(rules)
     }
 
+    /// Modules that are loaded from now on are probed too.
+    pub(super) fn await_modules(&mut self, options: &TraceOptions, plan: &Plan) {
+        if matches!(options.observe_rules, RuleMode::Auto | RuleMode::Full) {
+            self.modules = Some(Modules::watch(plan.roots.clone()));
+        }
+    }
+
+    /// What is known of the kernel's rule stores since a module was loaded.
+    pub(super) fn news(&mut self) -> Option<RuleStores> {
+        self.modules.as_mut()?.news()
+    }
+
+    /// Whether what every packet passes is to be probed.
+    pub(super) fn full(&self) -> bool {
+        self.pace.is_some()
+    }
+
+    /// These functions came with a module, and are probed from now on.
+    pub(super) fn came(&mut self, functions: &[&str]) {
+        let Some(modules) = self.modules.as_ref().filter(|_| !functions.is_empty()) else {
+            return;
+        };
+        let row = Unavailable {
+            what: functions.join(", "),
+            why: format!(
+                "loaded after the trace began; probed from its second {:.1} on",
+                modules.waited().as_secs_f64()
+            ),
+            effect: "which rules called them before that is replayed instead of observed"
+                .to_owned(),
+        };
+        if self.verbose {
+            sink::note(&format!("srctrace: {}: {}\n", row.what, row.why));
+        }
+        self.unavailable.push(row);
+    }
+
     /// The summary's account: traces that run, and what they missed.
     pub(super) fn observed_by(&self, account: &mut ObservedBy) {
         account.nftrace = u32::from(self.trace.is_some());
         account.unavailable.extend(self.unavailable.iter().cloned());
         if self.missed > 0 {
-            let why = format!("{} NAT targets ran that could not be told", self.missed);
+            let why = format!("{} rules ran that could not be told", self.missed);
             account.unavailable.push(lost("kprobe", why));
         }
     }
 
-    /// So many NAT targets ran, by now, that the kernel half could not tell.
+    /// So many rules ran, by now, that the kernel half could not tell.
     pub(super) fn missed(&mut self, count: u64) {
         self.missed = count;
+    }
+
+    /// So often the probes ran, by now, that every packet passes: whether that is too often, so that
+    /// they must be taken away. Then it is said.
+    pub(super) fn is_too_much(&mut self, now_ns: u64, passed: u64) -> bool {
+        let over = |pace: &mut Pace| Some((pace.is_over(now_ns, passed)?, pace.limit()));
+        let Some((rate, limit)) = self.pace.as_mut().and_then(over) else {
+            return false;
+        };
+        self.pace = None;
+        let why = format!(
+            "they ran {rate} times a second, more often than {limit}, and were taken away at {}",
+            clock::utc_now()
+        );
+        sink::note(&format!("srctrace: {PASSING}: {why}\n"));
+        self.unavailable.push(Unavailable {
+            what: PASSING.to_owned(),
+            why,
+            effect: "which rules exempted or marked later packets is not observed but replayed \
+                     from the rules"
+                .to_owned(),
+        });
+        true
     }
 
     /// Takes what the kernel's trace said since it was last asked.

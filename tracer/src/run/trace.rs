@@ -10,6 +10,7 @@ use super::plan::{self, Plan};
 use super::probe;
 use super::rules::Rules;
 use super::signals::Signals;
+use super::stores::stores;
 use super::taps::Taps;
 use super::tell::Teller;
 use crate::cli::{RuleMode, TapMode, TraceOptions};
@@ -65,6 +66,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let doubt = node::doubt(options, plan, &survey);
     doubt.iter().for_each(|u| trace.unavailable(u.clone()));
     let mut reasons = BTreeMap::new();
+    let by_memory = matches!(sight, Sight::Memory(_));
     let taps = match sight {
         Sight::Memory(types) => {
             reasons = types.drop_reasons;
@@ -85,7 +87,10 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let teller = Teller::new(options, survey.inventory());
     let library = RuleReader::start(plan.roots.clone())
         .map_err(|e| Failure::CannotTrace(format!("cannot start a thread to read rules: {e}")))?;
-    let rules = Rules::start(options, plan)?;
+    let mut rules = Rules::start(options, plan)?;
+    if by_memory && features::kprobes().is_ok() {
+        rules.await_modules(options, plan);
+    }
     let mut functions = symbols::Functions::new(plan.roots.clone());
     let words = DropWords::new(reasons, move |address| functions.at(address));
     let seers = (taps.0, taps.1, rules, library);
@@ -115,11 +120,9 @@ fn load(plan: &Plan, rules: RuleMode) -> Result<(Sight, Programs, Ring), Failure
     let types = kernel::read_types()?;
     let reader = Reader::Memory(&types);
     let (mut programs, ring) = Programs::load(&plan.filter, reader, sizes())?;
-    if rules == RuleMode::Auto {
-        programs.observe_targets(&types.rules, |wanted| {
-            let present = symbols::kernel_functions(&plan.roots, wanted);
-            present.map_err(|error| error.to_string())
-        });
+    if matches!(rules, RuleMode::Auto | RuleMode::Full) {
+        let stores = stores(&plan.roots, &types);
+        programs.observe_rules(&stores, rules == RuleMode::Full);
     }
     Ok((Sight::Memory(Box::new(types)), programs, ring))
 }

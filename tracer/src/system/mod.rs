@@ -22,6 +22,7 @@ pub mod probe;
 mod roots;
 pub mod route;
 pub mod rules;
+pub mod scratch;
 mod survey;
 pub mod symbols;
 pub mod tc;

@@ -29,7 +29,7 @@ pub(super) mod nft {
 }
 
 /// `NFPROTO_INET`.
-const INET: u8 = 1;
+pub(super) const INET: u8 = 1;
 
 /// Attributes under construction.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +55,11 @@ impl Attributes {
 
     pub(super) fn nest(self, kind: u16, inner: Self) -> Self {
         self.bytes(kind | NESTED, &inner.0)
+    }
+
+    /// One expression of a rule: `NFTA_LIST_ELEM` {name, data}.
+    pub(super) fn expression(self, name: &str, data: Self) -> Self {
+        self.nest(1, Self::default().text(1, name).nest(2, data))
     }
 }
 
@@ -153,13 +158,13 @@ impl Nfnetlink {
     }
 
     /// Has nftables make these objects, all or none: what each is, and its attributes.
-    pub(super) fn create(&mut self, objects: &[(u16, Attributes)]) -> io::Result<()> {
+    pub(super) fn create(&mut self, family: u8, objects: &[(u16, Attributes)]) -> io::Result<()> {
         let [begin, end] = BATCH;
         let none = Attributes::default();
         let mut batch = self.message(begin, NLM_F_REQUEST, 0, NFTABLES, &none);
         for (what, attributes) in objects {
             let flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK;
-            batch.extend(self.message(NFTABLES << 8 | what, flags, INET, 0, attributes));
+            batch.extend(self.message(NFTABLES << 8 | what, flags, family, 0, attributes));
         }
         batch.extend(self.message(end, NLM_F_REQUEST, 0, NFTABLES, &none));
         self.socket.send(&batch, 0)?;

@@ -7,7 +7,7 @@
 
 use super::SystemError;
 use super::netns::{Netns, visit};
-use super::nfnetlink::{Attributes, Nfnetlink, nft};
+use super::nfnetlink::{Attributes, INET, Nfnetlink, nft};
 use ipnet::IpNet;
 use std::io;
 use std::net::IpAddr;
@@ -48,7 +48,7 @@ impl Nftrace {
             let mut listener = Nfnetlink::open().map_err(failed)?;
             listener.listen(GROUP, BUFFER).map_err(failed)?;
             let mut owner = Nfnetlink::open().map_err(failed)?;
-            owner.create(&objects(dests)).map_err(failed)?;
+            owner.create(INET, &objects(dests)).map_err(failed)?;
             Ok(Self {
                 _owner: owner,
                 listener,
@@ -152,11 +152,6 @@ fn objects(dests: &[IpNet]) -> Vec<(u16, Attributes)> {
 /// `NFT_REG_1`: every expression here hands its value on in it.
 const REGISTER: u32 = 1;
 
-/// One expression: `NFTA_LIST_ELEM` {name, data}.
-fn expression(list: Attributes, name: &str, data: Attributes) -> Attributes {
-    list.nest(1, Attributes::default().text(1, name).nest(2, data))
-}
-
 /// `NFTA_DATA_VALUE`.
 fn value(bytes: &[u8]) -> Attributes {
     Attributes::default().bytes(1, bytes)
@@ -165,7 +160,7 @@ fn value(bytes: &[u8]) -> Attributes {
 /// `cmp`: the register is (0) or is not (1) that.
 fn compare(list: Attributes, operator: u32, bytes: &[u8]) -> Attributes {
     let data = Attributes::default().be32(1, REGISTER).be32(2, operator);
-    expression(list, "cmp", data.nest(3, value(bytes)))
+    list.expression("cmp", data.nest(3, value(bytes)))
 }
 
 /// `bitwise`: the register and a mask.
@@ -177,7 +172,7 @@ fn mask(list: Attributes, bytes: &[u8]) -> Attributes {
         .be32(3, len);
     let zero = vec![0; bytes.len()];
     let data = registers.nest(4, value(bytes)).nest(5, value(&zero));
-    expression(list, "bitwise", data)
+    list.expression("bitwise", data)
 }
 
 /// `meta nfproto F; payload load of the destination; mask; compare`.
@@ -193,27 +188,27 @@ fn destination(net: IpNet) -> Attributes {
     };
     let new = Attributes::default;
     let meta = new().be32(1, REGISTER).be32(2, 15); // NFT_META_NFPROTO
-    let list = compare(expression(new(), "meta", meta), 0, &[family]);
+    let list = compare(new().expression("meta", meta), 0, &[family]);
     let len = u32::try_from(addr.len()).unwrap_or(0);
     let load = new()
         .be32(1, REGISTER)
         .be32(2, 1)
         .be32(3, offset)
         .be32(4, len);
-    compare(mask(expression(list, "payload", load), &netmask), 0, &addr)
+    compare(mask(list.expression("payload", load), &netmask), 0, &addr)
 }
 
 /// `ct state new`: of the state's bits the one of `IP_CT_NEW` is set.
 fn ct_new(list: Attributes) -> Attributes {
     let new: [u8; 4] = (1u32 << 3).to_ne_bytes();
     let state = Attributes::default().be32(1, REGISTER).be32(2, 0); // NFT_CT_STATE
-    compare(mask(expression(list, "ct", state), &new), 1, &[0; 4])
+    compare(mask(list.expression("ct", state), &new), 1, &[0; 4])
 }
 
 /// `meta nftrace set 1`.
 fn trace_on(list: Attributes) -> Attributes {
     let new = Attributes::default;
     let one = new().be32(1, REGISTER).nest(2, value(&[1]));
-    let list = expression(list, "immediate", one);
-    expression(list, "meta", new().be32(2, 12).be32(3, REGISTER)) // NFT_META_NFTRACE
+    let list = list.expression("immediate", one);
+    list.expression("meta", new().be32(2, 12).be32(3, REGISTER)) // NFT_META_NFTRACE
 }

@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use super::forms::{Act, Addrs, REDIRECTED, Store, V4, V6};
-use super::{PROBED, PROBED_LEGACY, PROBES, TRACE, TRACED};
+use super::{PROBED, PROBES, TRACE, TRACED};
 use crate::lab::Lab;
 use crate::lab::cast::{self, RouteBack};
 use crate::labs::Case;
@@ -97,7 +97,7 @@ pub(in crate::labs) const CASES: &[Case] = &[
         traced(Nft, Redirect, &V6)
     })
     .on(TRACED),
-    Case::new("rule_probed_legacy_targets", &[], || probed(Legacy)).on(PROBED_LEGACY),
+    Case::new("rule_probed_legacy_targets", &[], || probed(Legacy)).on(PROBED),
     Case::new("rule_probed_iptables_nft_targets", &[], || {
         probed(IptablesNft)
     })

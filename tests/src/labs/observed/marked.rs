@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::acts::{Told, told};
 use super::forms::{Store, V4};
-use super::{PROBED, PROBED_LEGACY, PROBES, TRACE, TRACED};
+use super::{PROBED, PROBES, TRACE, TRACED};
 use crate::lab::Lab;
 use crate::lab::cast::{self, RouteBack};
 use crate::labs::Case;
@@ -24,7 +24,7 @@ pub(in crate::labs) const CASES: &[Case] = &[
     Case::new("rule_probed_marked_legacy", &["C3"], || {
         both(Legacy, PROBES)
     })
-    .on(PROBED_LEGACY),
+    .on(PROBED),
     Case::new("rule_probed_marked_iptables_nft", &["C3"], || {
         both(IptablesNft, PROBES)
     })

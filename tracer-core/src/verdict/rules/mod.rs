@@ -6,7 +6,7 @@ mod kept;
 
 use super::Context;
 use super::findings::finding;
-use crate::attribute::{Ruling, view};
+use crate::attribute::{self, Ruling, view};
 use crate::evaluate::{Agreement, At};
 use crate::event::Dir;
 use crate::inventory::Role;
@@ -15,6 +15,7 @@ use crate::report::{
     Code, Finding, Rewrite, RewriteAgent, RewriteDirection, Rule, RuleEvidence, Severity,
     SourceCode, Verdict,
 };
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Findings that rest on the rules of the namespaces on the way.
@@ -29,6 +30,7 @@ pub(super) fn findings(
     for ruling in rulings {
         if matters(ruling, rewrites, context) {
             found.extend(unread(ruling, context));
+            found.extend(changed(ruling, context));
         }
         found.extend(unexplained(journey, ruling, rewrites, context));
     }
@@ -92,6 +94,21 @@ fn unread(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> Option<Finding> {
         ),
         fix: (!fixes.is_empty()).then(|| fixes.into_iter().collect::<Vec<_>>().join("; ")),
         ..finding(Code::RulesUnread, Severity::Warning)
+    })
+}
+
+/// A rule ran for the flow that is not among those that were read.
+fn changed(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> Option<Finding> {
+    let gone = attribute::vanished(ruling, context.hits);
+    let gone: Vec<String> = gone.iter().map(ToString::to_string).collect();
+    (!gone.is_empty()).then(|| Finding {
+        text: format!(
+            "{} ran for it and is not among the rules {} as they were read: they were changed at about that time",
+            gone.join(", "),
+            place(ruling, "of the node", context)
+        ),
+        data: json!({"gone": gone}),
+        ..finding(Code::RuleUncertain, Severity::Info)
     })
 }
 
