@@ -9,7 +9,7 @@ use serde_json::json;
 
 pub(super) fn program(scene: &Scene<'_>, hook: Hook) -> Explanation {
     let found = attached(scene, hook);
-    let names: Vec<String> = found.iter().map(|one| name(one)).collect();
+    let names: Vec<String> = found.iter().map(|one| one.words()).collect();
     let by = match (names.as_slice(), hook) {
         ([], _) => String::new(),
         ([one], Hook::Socket) => format!("; the cgroup has {one}"),
@@ -95,12 +95,4 @@ fn attached<'a>(scene: &Scene<'a>, hook: Hook) -> Vec<&'a Attached> {
     };
     let fits = |one: &&Attached| one.is_xdp() == (hook == Hook::Xdp);
     all.into_iter().flatten().filter(fits).collect()
-}
-
-fn name(one: &Attached) -> String {
-    match (&one.name, one.id) {
-        (Some(name), Some(id)) => format!("{} program {name} (id {id})", one.kind),
-        (None, Some(id)) => format!("{} program {id}", one.kind),
-        _ => format!("a {} filter", one.kind),
-    }
 }
