@@ -2,7 +2,7 @@
 
 use super::{Context, rules};
 use crate::attribute::{left_unseen, original, role_word};
-use crate::event::{Dir, NetnsId};
+use crate::event::{Dir, NetnsId, Tap};
 use crate::inventory::{Inventory, Role};
 use crate::journey::{Hop, Journey};
 use crate::report::{
@@ -140,22 +140,20 @@ fn kept(
     let inventory = context.inventory;
     let source = original(journey).src;
     let exits = exits(journey, inventory);
-    if delivery.code == DeliveryCode::Dropped && is_netkit(last, inventory) {
-        let by = name(last, inventory);
-        let text = format!("the packet was sent by {by} as {source} and dropped before it came in");
+    let by = name(last, inventory);
+    let stuck = short_of(last, inventory).filter(|_| delivery.code == DeliveryCode::Dropped);
+    if let Some(goal) = stuck {
+        let text = format!("the packet was sent by {by} as {source} and dropped before it {goal}");
         return (SourceCode::SourceUnknown, text);
     }
     if !exits.is_empty() {
         let names: Vec<String> = exits.iter().map(|h| name(h, inventory)).collect();
-        let copied = if names.len() > 1 {
-            " (the packet was copied)"
-        } else {
-            ""
+        let copied = match names.len() {
+            1 => "",
+            _ => " (the packet was copied)",
         };
-        let text = format!(
-            "source {source} was kept; left by {}{copied}",
-            names.join(" and ")
-        );
+        let by = names.join(" and ");
+        let text = format!("source {source} was kept; left by {by}{copied}");
         return (SourceCode::SourcePreserved, text);
     }
     let here = last
@@ -163,7 +161,6 @@ fn kept(
         .next_back()
         .is_some_and(|t| inventory.owns(last.place.netns, t.dst));
     let answered = journey.exchange.reply_ns.is_some() && delivery.refused_by.is_none();
-    let by = name(last, inventory);
     if let Some(answer) = left_unseen(journey).filter(|_| !here) {
         let came = match answer.place.dir {
             Dir::Ingress => "came in",
@@ -179,26 +176,36 @@ fn kept(
         let text = format!("source {source} was kept; it came in by {by} and was delivered here");
         return (SourceCode::SourcePreserved, text);
     }
-    let text = match &delivery.refused_by {
-        _ if delivery.code == DeliveryCode::Dropped => {
-            format!("the packet came in by {by} as {source} and was dropped")
-        }
-        Some(RefusedBy { place, .. }) => {
-            let who = match place {
-                Some(Where::Node) => " by the node",
-                _ => "",
-            };
-            format!("the packet came in by {by} as {source} and was refused{who}")
-        }
-        None => format!("the packet came in by {by} as {source} and was not sighted leaving"),
-    };
+    let text = format!(
+        "the packet came in by {by} as {source} and {}",
+        ending(delivery)
+    );
     (SourceCode::SourceUnknown, text)
 }
 
-/// Between two ends of such a pair a program decides: what was sent there need not come in.
-fn is_netkit(sent: &Hop, inventory: &Inventory) -> bool {
-    let link = inventory.link(sent.place.netns, sent.place.ifindex);
-    sent.place.dir == Dir::Egress && link.is_some_and(|link| link.kind == "netkit")
+/// What became of a packet that was not sighted leaving.
+fn ending(delivery: &Delivery) -> &'static str {
+    match &delivery.refused_by {
+        _ if delivery.code == DeliveryCode::Dropped => "was dropped",
+        Some(RefusedBy {
+            place: Some(Where::Node),
+            ..
+        }) => "was refused by the node",
+        Some(_) => "was refused",
+        None => "was not sighted leaving",
+    }
+}
+
+/// What a packet that died right behind its last sighting did not come to: programs decide between the
+/// two ends of a netkit pair, and between our traffic-control tap on a way out and the wire.
+fn short_of(last: &Hop, inventory: &Inventory) -> Option<&'static str> {
+    let link = inventory.link(last.place.netns, last.place.ifindex);
+    let kind = link.map(|link| link.kind.as_str());
+    match last.place.dir {
+        Dir::Egress if kind == Some("netkit") => Some("came in"),
+        Dir::Egress if last.wire_tap() == Tap::TcEgress => Some("left"),
+        _ => None,
+    }
 }
 
 fn name(hop: &Hop, inventory: &Inventory) -> String {

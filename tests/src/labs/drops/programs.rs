@@ -13,7 +13,14 @@ use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
 
 pub(in super::super) const CASES: &[Case] = &[
     Case::new("b9_program_drops", &["B9"], program_drops).on(WITH_TCX),
-    Case::new("b9_program_drops_on_the_way_out", &["B9"], on_the_way_out).on(WITH_TCX),
+    Case::new("b9_program_drops_on_the_way_out", &["B9"], || {
+        on_the_way_out("tracepoint", "b9_program_drops_on_the_way_out")
+    })
+    .on(WITH_TCX),
+    Case::new("b9_program_drops_behind_our_tap", &["B9"], || {
+        on_the_way_out("tcx", "b9_program_drops_behind_our_tap")
+    })
+    .on(WITH_TCX),
     Case::new("b9_one_of_two_programs_drops", &["B9"], one_of_two).on(WITH_TCX),
     Case::new("b9_xdp_program_drops", &["B9"], xdp_drops).on(NATIVE),
     Case::new("b9_cgroup_drops_requests", &["B9"], cgroup_egress),
@@ -44,13 +51,13 @@ fn program_drops() -> Result<()> {
     Ok(())
 }
 
-fn on_the_way_out() -> Result<()> {
+/// Our own program at that device sees the packet before the other one does: it has not left.
+fn on_the_way_out(tap: &str, name: &str) -> Result<()> {
     let lab = cast::one_pod("b9out", RouteBack::Known).up()?;
     let program = lab.in_ns("node", || {
         bpf::attach_tcx(index("eth0")?, "policy_engine", true, true)
     })??;
-    // Our own program at that device would see the packet before the other one does.
-    let report = watch(&lab, &["--dest", PEER, "--tap", "tracepoint"], 1, || {
+    let report = watch(&lab, &["--dest", PEER, "--tap", tap], 1, || {
         let call = StreamCall::new("pod", "10.20.30.40:443", 43_210).patience(A_MOMENT);
         same("the request", call.run(&lab)?, Outcome::Silence)
     })?;
@@ -63,7 +70,7 @@ fn on_the_way_out() -> Result<()> {
     hold(
         &lab,
         &report,
-        "b9_program_drops_on_the_way_out",
+        name,
         &[&claims],
         &[(0, "dropped-by-program")],
     )
