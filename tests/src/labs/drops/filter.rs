@@ -1,15 +1,20 @@
 //! Deaths by netfilter and conntrack: which rule, which policy, or none at all.
 
-use anyhow::Result;
+use std::fs;
+
+use anyhow::{Context as _, Result};
 
 use super::super::NATIVE;
 use super::super::steps::{A_MOMENT, hold, same, watch};
-use super::{Case, DROPPED, one_request, one_request6, spoofing};
+use super::{Case, DROPPED, Kernel, one_request, one_request6, spoofing};
 use crate::lab::Lab;
 use crate::lab::bpf;
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::trace::Report;
 use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer, UdpCall};
+
+/// Where the machine is the labs' own: the limit is not a namespace's.
+const OWN_MACHINE: &[Kernel] = &[Kernel::V5_10, Kernel::V6_1, Kernel::V6_12, Kernel::V7];
 
 pub(in super::super) const CASES: &[Case] = &[
     Case::new("b6_policy_drop", &["B6"], policy_drop),
@@ -17,6 +22,9 @@ pub(in super::super) const CASES: &[Case] = &[
     Case::new("loopback_source_translated", &[], loopback_source),
     Case::new("b6_dropped_by_the_pod_itself", &["B6"], dropped_by_itself),
     Case::new("c49_no_port_left", &[], no_port_left),
+    Case::new("c50_conntrack_full", &[], conntrack_full)
+        .on(OWN_MACHINE)
+        .alone(),
     Case::new(
         "d5_policy_sees_the_translated_source",
         &["D5"],
@@ -80,6 +88,54 @@ fn no_port_left() -> Result<()> {
         &lab,
         &report,
         "c49_no_port_left",
+        &[&claims],
+        &[(0, "conntrack-failed")],
+    )
+}
+
+/// The whole machine's limit, while it lives.
+struct Limit(String);
+
+impl Limit {
+    const FILE: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
+
+    fn lower(to: &str) -> Result<Self> {
+        let before = fs::read_to_string(Self::FILE).context("reading the limit")?;
+        fs::write(Self::FILE, to).context("lowering the limit")?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        // Nothing that could be done about it; the machine is this lab's own.
+        let _ = fs::write(Self::FILE, &self.0);
+    }
+}
+
+/// As many connections as there may be, and one more: it finds no room, and none that may make room for it.
+fn conntrack_full() -> Result<()> {
+    let lab = cast::one_pod("c50", RouteBack::Missing).up()?;
+    lab.iptables_legacy("node", "-t nat -A POSTROUTING -o eth0 -j MASQUERADE")?;
+    let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
+    let open = [40_000, 40_001, 40_002]
+        .map(|port| StreamCall::new("pod", "10.20.30.40:443", port).open(&lab));
+    let open = open.into_iter().collect::<Result<Vec<_>>>()?;
+    let limit = Limit::lower("3")?;
+    let report = watch(&lab, &["--dest", PEER], 1, || {
+        let call = StreamCall::new("pod", "10.20.30.40:443", 43_210).patience(A_MOMENT);
+        same("the request", call.run(&lab)?, Outcome::Silence)
+    })?;
+    drop((limit, open));
+    let claims = format!(
+        "{DROPPED}
+         dropped: NETFILTER_DROP
+         source-unknown, on the wire null, dropped"
+    );
+    hold(
+        &lab,
+        &report,
+        "c50_conntrack_full",
         &[&claims],
         &[(0, "conntrack-failed")],
     )
