@@ -5,6 +5,7 @@
 //! the two cannot be sure which of them they met.
 
 use crate::event::NetnsId;
+use crate::recording::Reading as Noted;
 use crate::ruleset::Ruleset;
 use std::collections::BTreeMap;
 
@@ -15,6 +16,8 @@ const MAX_VERSIONS: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub struct Rulebook {
     spaces: BTreeMap<NetnsId, Vec<Version>>,
+    /// What was taken in, where that is asked for.
+    log: Option<Vec<Noted>>,
 }
 
 /// Rules that were read alike from one moment to another.
@@ -37,8 +40,26 @@ pub struct Reading<'a> {
 }
 
 impl Rulebook {
+    /// Keeps a log from now on of what it takes in.
+    pub(crate) fn keep_log(&mut self) {
+        self.log.get_or_insert_default();
+    }
+
+    /// The log since this was last asked.
+    pub(crate) fn take_log(&mut self) -> Vec<Noted> {
+        self.log.as_mut().map_or_else(Vec::new, std::mem::take)
+    }
+
     /// Takes in a reading that was begun at `at_ns` (CLOCK_MONOTONIC).
     pub fn add(&mut self, netns: NetnsId, at_ns: u64, rules: Ruleset) {
+        if let Some(log) = &mut self.log {
+            let rules = Some(rules.clone());
+            log.push(Noted {
+                netns,
+                at_ns,
+                rules,
+            });
+        }
         let versions = self.spaces.entry(netns).or_default();
         match versions.last_mut() {
             Some(last) if last.rules == rules => last.to_ns = last.to_ns.max(at_ns),

@@ -7,9 +7,11 @@ use crate::group::Groups;
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Correlator, ReadCounter, Settings, Stats};
 use crate::observed::{Hits, RuleHit};
+use crate::recording::{Asked, Count, Entry, Journal, Lost, Part, Record, noting};
 use crate::report::{Flow, Flows, Unavailable};
 use crate::rulebook::Rulebook;
 use crate::verdict::{self, Context};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -26,7 +28,7 @@ struct Loss {
 
 /// Which flows are told, beyond what the kernel half can decide. Every part that is not empty must
 /// hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     /// Namespaces in which a flow begins, by inode number.
     pub origins: BTreeSet<u32>,
@@ -88,6 +90,7 @@ pub struct Trace {
     groups: Groups,
     reported: u64,
     left_out: u64,
+    journal: Option<Box<Journal>>,
 }
 
 impl Trace {
@@ -108,6 +111,33 @@ impl Trace {
             groups: Groups::default(),
             reported: 0,
             left_out: 0,
+            journal: None,
+        }
+    }
+
+    /// Notes down from now on what it is told.
+    pub fn keep_journal(&mut self) {
+        self.journal = Some(Box::default());
+        self.rulebook.keep_log();
+    }
+
+    /// What it was told since this was last asked, if it notes that down.
+    pub fn take_journal(&mut self) -> Vec<Record> {
+        self.journal.as_mut().map_or_else(Vec::new, |j| j.take())
+    }
+
+    fn note(&mut self, record: impl FnOnce() -> Record) {
+        if let Some(journal) = &mut self.journal {
+            journal.note(record());
+        }
+    }
+
+    /// Notes what may have changed since the last judgement: rules and the inventory.
+    fn look(&mut self, inventory: &Inventory) {
+        let readings = self.rulebook.take_log();
+        if let Some(journal) = &mut self.journal {
+            readings.iter().for_each(|reading| journal.rules(reading));
+            journal.look(inventory);
         }
     }
 
@@ -130,23 +160,34 @@ impl Trace {
     /// Takes an event in. `true` asks for [`Trace::advance`] now, before memory grows further.
     #[must_use = "memory grows until the events are processed"]
     pub fn push(&mut self, event: Event) -> bool {
+        self.note(|| Record::Event(Box::new(event.clone())));
         self.correlator.push(event)
     }
 
     /// Takes in the conntrack entry that a namespace has for the packet of `event`, which showed none
     /// itself. To be called before [`Trace::push`].
     pub fn entry(&mut self, event: &Event, entry: Conntrack) {
+        self.note(|| {
+            let event = event.clone();
+            Record::Entry(Box::new(Entry { event, entry }))
+        });
         self.correlator.entry(event, entry);
     }
 
     /// Asks the taps what they counted of each flow by `now_ns` (CLOCK_MONOTONIC): it may run
     /// without anything new to tell.
     pub fn recount(&mut self, now_ns: u64, read: &mut ReadCounter<'_>) {
-        self.correlator.recount(now_ns, read);
+        let mut counts = Vec::new();
+        self.correlator
+            .recount(now_ns, &mut noting(read, &mut counts));
+        if !counts.is_empty() {
+            self.note(|| Record::Recount(Asked { now_ns, counts }));
+        }
     }
 
     /// Takes a drop in.
     pub fn push_drop(&mut self, drop: DropEvent) {
+        self.note(|| Record::Drop(Box::new(drop.clone())));
         self.correlator.push_drop(drop);
     }
 
@@ -155,6 +196,13 @@ impl Trace {
         if count == 0 {
             return;
         }
+        self.note(|| {
+            Record::Lost(Lost {
+                from_ns,
+                to_ns,
+                count,
+            })
+        });
         if self.losses.len() >= MAX_LOSSES {
             // Too many to keep apart: one span that covers the two oldest.
             let oldest = self.losses.remove(0);
@@ -171,6 +219,7 @@ impl Trace {
 
     /// A rule was seen to run.
     pub fn hit(&mut self, hit: RuleHit) {
+        self.note(|| Record::Hit(Box::new(hit.clone())));
         self.hits.push(hit);
     }
 
@@ -181,6 +230,7 @@ impl Trace {
 
     /// A point that was wanted cannot be observed: every flow told from now on says so.
     pub fn unavailable(&mut self, what: Unavailable) {
+        self.note(|| Record::Unavailable(what.clone()));
         self.unavailable.push(what);
     }
 
@@ -201,9 +251,23 @@ impl Trace {
         inventory: &Inventory,
         read: &mut ReadCounter<'_>,
     ) -> Vec<Flow> {
+        flows(self.advance_parts(now_ns, inventory, read))
+    }
+
+    /// As [`Trace::advance_with`], with all that was sighted of each flow.
+    pub fn advance_parts(
+        &mut self,
+        now_ns: u64,
+        inventory: &Inventory,
+        read: &mut ReadCounter<'_>,
+    ) -> Vec<Part> {
+        self.look(inventory);
         let mut closed = self.correlator.advance(now_ns, inventory);
-        closed.iter_mut().for_each(|flow| flow.recount(read));
-        self.judge(&closed, inventory)
+        let counts = recount(&mut closed, read);
+        if let Some(journal) = &mut self.journal {
+            journal.advance(Asked { now_ns, counts }, !closed.is_empty());
+        }
+        self.judge(closed, inventory)
     }
 
     /// Judges all that is left: the trace ends.
@@ -218,16 +282,28 @@ impl Trace {
         inventory: &Inventory,
         read: &mut ReadCounter<'_>,
     ) -> Vec<Flow> {
-        let mut closed = self.correlator.finish(now_ns, inventory);
-        closed.iter_mut().for_each(|flow| flow.recount(read));
-        self.judge(&closed, inventory)
+        flows(self.finish_parts(now_ns, inventory, read))
     }
 
-    fn judge(&mut self, closed: &[Closed], inventory: &Inventory) -> Vec<Flow> {
+    /// As [`Trace::finish_with`], with all that was sighted of each flow.
+    pub fn finish_parts(
+        &mut self,
+        now_ns: u64,
+        inventory: &Inventory,
+        read: &mut ReadCounter<'_>,
+    ) -> Vec<Part> {
+        self.look(inventory);
+        let mut closed = self.correlator.finish(now_ns, inventory);
+        let counts = recount(&mut closed, read);
+        self.note(|| Record::Finish(Asked { now_ns, counts }));
+        self.judge(closed, inventory)
+    }
+
+    fn judge(&mut self, closed: Vec<Closed>, inventory: &Inventory) -> Vec<Part> {
         let hits: Vec<Vec<&RuleHit>> = closed.iter().map(|c| self.hits.of(&c.journey)).collect();
         let rules = Consulted::new(&self.rulebook);
         let mut observed = Vec::new();
-        let mut flows: Vec<Flow> = closed
+        let flows: Vec<Flow> = closed
             .iter()
             .zip(&hits)
             .map(|(closed, hits)| {
@@ -244,16 +320,18 @@ impl Trace {
                 observed.extend(hits.map(|hit| (flow.id.clone(), hit)));
                 flow
             })
-            .filter(|flow| self.wanted.wants(flow))
             .collect();
         self.observed.append(&mut observed);
-        for flow in &mut flows {
+        let seen = flows.len();
+        let wanted = |(_, flow): &Part| self.wanted.wants(flow);
+        let mut parts: Vec<Part> = closed.into_iter().zip(flows).filter(wanted).collect();
+        for (_, flow) in &mut parts {
             self.checks.mark(flow, inventory);
             self.groups.add(flow);
         }
-        self.reported += flows.len() as u64;
-        self.left_out += (closed.len() - flows.len()) as u64;
-        flows
+        self.reported += parts.len() as u64;
+        self.left_out += (seen - parts.len()) as u64;
+        parts
     }
 
     fn lost_during(&self, closed: &Closed) -> u64 {
@@ -290,4 +368,17 @@ impl Trace {
     pub fn stats(&self) -> Stats {
         self.correlator.stats()
     }
+}
+
+fn flows(parts: Vec<Part>) -> Vec<Flow> {
+    parts.into_iter().map(|(_, flow)| flow).collect()
+}
+
+/// Asks the taps for their last counts; gives what they answered.
+fn recount(closed: &mut [Closed], read: &mut ReadCounter<'_>) -> Vec<Count> {
+    let mut counts = Vec::new();
+    let mut noting = noting(read, &mut counts);
+    closed.iter_mut().for_each(|flow| flow.recount(&mut noting));
+    drop(noting);
+    counts
 }

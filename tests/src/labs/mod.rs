@@ -16,11 +16,13 @@ mod kubelet;
 mod leftovers;
 mod links;
 mod lockdown;
+mod merged;
 mod newborn;
 mod observed;
 mod options;
 mod protocols;
 mod readme;
+mod recordings;
 mod refusals;
 mod replayed;
 mod replies;
@@ -197,11 +199,13 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         leftovers::panics::CASES,
         links::CASES,
         lockdown::CASES,
+        merged::CASES,
         newborn::CASES,
         observed::CASES,
         options::CASES,
         protocols::CASES,
         readme::CASES,
+        recordings::CASES,
         refusals::CASES,
         service::CASES,
         shapes::CASES,

@@ -13,11 +13,12 @@ pub use roles::Role;
 
 use crate::event::NetnsId;
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// A host at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inventory {
     /// The host's name in reports.
     pub host: String,
@@ -37,7 +38,7 @@ pub struct Inventory {
 }
 
 /// A control group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cgroup {
     /// Its path below the cgroup file system's root.
     pub path: String,
@@ -46,7 +47,7 @@ pub struct Cgroup {
 }
 
 /// One network namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
     /// Its name: from /run/netns, a CNI, or a process in it.
     pub name: Option<String>,
@@ -61,7 +62,7 @@ pub struct Namespace {
 }
 
 /// A network device.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// Name.
     pub name: String,
@@ -84,7 +85,7 @@ pub struct Link {
 }
 
 /// A route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// Where to; `0.0.0.0/0` or `::/0` for the default route.
     pub to: IpNet,

@@ -36,6 +36,7 @@ impl Live<'_> {
             return Ok(());
         }
         let flows = self.advance(now);
+        self.record()?;
         self.tell(&flows)?;
         Ok(())
     }
@@ -73,7 +74,7 @@ impl Live<'_> {
     }
 
     pub(super) fn finish(&mut self) -> Result<ExitStatus, Failure> {
-        self.drain();
+        self.drain()?;
         let now = clock::monotonic_ns();
         self.count_lost(now)?;
         self.survey.learn(&std::mem::take(&mut self.strangers));
@@ -91,6 +92,7 @@ impl Live<'_> {
         });
         self.tell(&flows)?;
         let summary = self.summary();
+        self.end_record(&summary)?;
         self.teller.end(&summary, self.trace.groups())?;
         Ok(ExitStatus::of_trace(
             summary.flows.reported,
