@@ -9,7 +9,6 @@ use tracer_core::recording::{Clock, Header, Part};
 use tracer_core::report::{Code, DeliveryCode, Flow, RewriteField, Where};
 use tracer_core::synth;
 use tracer_core::trace::Trace;
-use zerocopy::IntoBytes;
 
 const UPLINK: u32 = 2;
 const DELAY_NS: u64 = 30_000;
@@ -40,7 +39,7 @@ impl Told {
 fn near_events(flows: u32) -> Vec<Event> {
     let raw = synth::events(flows);
     raw.iter()
-        .map(|raw| decode(raw.as_bytes()).expect("a synthetic event"))
+        .map(|raw| decode(raw.record()).expect("a synthetic event"))
         .collect()
 }
 
@@ -280,11 +279,13 @@ fn a_request_that_never_came_is_missed_where_it_should_have_been() {
     }
 }
 
-/// Two flows of the far host fit: neither is taken.
+/// Two flows of the far host fit one: neither is taken for it, and the others are joined.
 #[test]
 fn two_candidates_are_kept_apart() {
-    let [near, _] = both(1, |_| true);
-    let far = far_events(&near_events(1), |_| true);
+    let [near, _] = both(5, |_| true);
+    let far = far_events(&near_events(5), |_| true);
+    let first = far[0].tuple;
+    let own = |e: &&Event| e.tuple == first || e.tuple == first.reversed();
     let copy = |event: &Event| {
         let mut copy = event.clone();
         copy.netns = Some(NetnsId(901));
@@ -292,12 +293,14 @@ fn two_candidates_are_kept_apart() {
         copy.skb ^= 1 << 51;
         copy
     };
-    let twice = far.iter().map(copy).chain(far.iter().cloned()).collect();
+    let copies = far.iter().filter(own).map(copy);
+    let twice = copies.chain(far.iter().cloned()).collect();
     let far = told("peer-b", twice, far_inventory(), WRONG_NS, BOOT_NS);
-    assert_eq!(far.parts.len(), 2);
+    assert_eq!(far.parts.len(), 6);
     let flows = join(vec![near, far]);
-    assert_eq!(flows.len(), 3);
-    for flow in &flows {
-        assert!(finding(flow, Code::AmbiguousMatch) && !flow.verdict.complete);
-    }
+    let (doubted, joined): (Vec<&Flow>, Vec<&Flow>) =
+        flows.iter().partition(|f| finding(f, Code::AmbiguousMatch));
+    assert_eq!((doubted.len(), joined.len()), (3, 4));
+    assert!(doubted.iter().all(|flow| !flow.verdict.complete));
+    assert!(joined.iter().all(|flow| finding(flow, Code::JoinedAcrossHosts)));
 }

@@ -231,7 +231,7 @@ fn where_it_was_lost() -> Result<()> {
             "10.20.0.1, dropped",
             true,
             "",
-            "dropped: NETFILTER_DROP\n",
+            "dropped: NETFILTER_DROP\npolicy-drop: nft own/in handle 2\n",
         ),
     ];
     let claims = claims.each_ref().map(String::as_str);

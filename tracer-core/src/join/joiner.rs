@@ -18,6 +18,8 @@ const HOLD_NS: i64 = 15_000_000_000;
 const NEAR_NS: i64 = 5_000_000_000;
 /// Most parts that wait. The oldest goes before memory does.
 const MOST: usize = 1 << 15;
+/// Most parts with one key that are looked at, the oldest first.
+const MOST_LIKE: usize = 256;
 /// Most parts of one flow.
 const MOST_PARTS: usize = 32;
 
@@ -141,7 +143,7 @@ impl Joiner {
         let mut at = 0;
         while let Some(part) = ids.get(at).and_then(|id| self.parts.get(id)) {
             let others = part.witness.keys().filter_map(|key| self.index.get(&key));
-            for other in others.flatten() {
+            for other in others.flat_map(|ids| ids.iter().take(MOST_LIKE)) {
                 let fits = self
                     .parts
                     .get(other)

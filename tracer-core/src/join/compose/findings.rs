@@ -86,9 +86,11 @@ fn join(scene: &Scene<'_>) -> Finding {
             .get(member.source)
             .copied()
             .unwrap_or_default();
+        // The first source's clock is the one that all are compared with.
+        let error = aligned.error_ns.or((member.source == 0).then_some(0));
         json!({
             "offset_us": aligned.offset_ns / 1000,
-            "error_us": aligned.error_ns.map(|ns| ns / 1000),
+            "error_us": error.map(|ns| ns / 1000),
             "flows": aligned.flows,
         })
     });

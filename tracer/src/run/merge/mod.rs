@@ -140,13 +140,20 @@ fn clock_line(first: &str, host: &str, aligned: &Aligned) -> String {
     match (aligned.flows, aligned.error_ns) {
         (0, _) => format!("{host} has no flow in common with the others: its clock is believed"),
         (flows, Some(error)) => format!(
-            "{host}: clock {offset:.3} ms {word} {first}'s, give or take {:.3} ms, by {flows} flows that both saw",
-            error as f64 / 1e6
+            "{host}: clock {offset:.3} ms {word} {first}'s, give or take {:.3} ms, by {} that both saw",
+            error as f64 / 1e6,
+            count(flows, "flow")
         ),
         (flows, None) => format!(
-            "{host}: clock {offset:.3} ms {word} {first}'s, by {flows} requests that both saw (no replies: not exact)"
+            "{host}: clock {offset:.3} ms {word} {first}'s, by {} that both saw (no replies: not exact)",
+            count(flows, "request")
         ),
     }
+}
+
+fn count(n: usize, what: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{s}")
 }
 
 fn note(line: &str) {

@@ -1,5 +1,10 @@
 //! The whole way: events in, judged flows out, and the sums of the run.
 
+mod losses;
+mod wanted;
+
+pub use wanted::{Checks, Wanted};
+
 use crate::attribute::Consulted;
 use crate::event::{Conntrack, DropEvent, Event};
 use crate::expect::Expectations;
@@ -11,69 +16,7 @@ use crate::recording::{Asked, Count, Entry, Journal, Lost, Part, Record, noting}
 use crate::report::{Flow, Flows, Unavailable};
 use crate::rulebook::Rulebook;
 use crate::verdict::{self, Context};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::net::IpAddr;
-
-/// Most spans of time that are remembered in which events were lost.
-const MAX_LOSSES: usize = 64;
-
-/// A span of time in which events were lost.
-#[derive(Clone, Copy, Debug)]
-struct Loss {
-    from_ns: u64,
-    to_ns: u64,
-    count: u64,
-}
-
-/// Which flows are told, beyond what the kernel half can decide. Every part that is not empty must
-/// hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
-    /// Namespaces in which a flow begins, by inode number.
-    pub origins: BTreeSet<u32>,
-    /// Devices that it crosses: namespace inode number and index.
-    pub devices: BTreeSet<(u32, u32)>,
-}
-
-impl Wanted {
-    /// Whether a flow is to be told.
-    #[must_use]
-    pub fn wants(&self, flow: &Flow) -> bool {
-        let begins = || {
-            flow.origin
-                .netns
-                .is_some_and(|id| self.origins.contains(&id))
-        };
-        let crosses = || {
-            flow.hops.iter().any(|hop| {
-                hop.netns
-                    .is_some_and(|id| self.devices.contains(&(id, hop.ifindex)))
-            })
-        };
-        (self.origins.is_empty() || begins()) && (self.devices.is_empty() || crosses())
-    }
-}
-
-/// What flows are compared with before they are told.
-#[derive(Clone, Debug, Default)]
-pub struct Checks {
-    /// What must hold.
-    pub expectations: Expectations,
-    /// The source that the far side says it saw.
-    pub peer_saw: Option<IpAddr>,
-}
-
-impl Checks {
-    /// Adds what does not hold, and what the far side saw, to the flow's findings.
-    fn mark(&mut self, flow: &mut Flow, inventory: &Inventory) {
-        let violated = self.expectations.judge(flow, inventory);
-        flow.findings.extend(violated);
-        if let Some(saw) = self.peer_saw {
-            verdict::compare_with_peer(flow, saw);
-        }
-    }
-}
+use losses::Losses;
 
 /// One run.
 #[derive(Debug)]
@@ -82,7 +25,7 @@ pub struct Trace {
     checks: Checks,
     correlator: Correlator,
     realtime_offset_ns: i64,
-    losses: Vec<Loss>,
+    losses: Losses,
     unavailable: Vec<Unavailable>,
     rulebook: Rulebook,
     hits: Hits,
@@ -103,7 +46,7 @@ impl Trace {
             checks: Checks::default(),
             correlator: Correlator::new(settings),
             realtime_offset_ns,
-            losses: Vec::new(),
+            losses: Losses::default(),
             unavailable: Vec::new(),
             rulebook: Rulebook::default(),
             hits: Hits::default(),
@@ -203,18 +146,7 @@ impl Trace {
                 count,
             })
         });
-        if self.losses.len() >= MAX_LOSSES {
-            // Too many to keep apart: one span that covers the two oldest.
-            let oldest = self.losses.remove(0);
-            let next = &mut self.losses[0];
-            next.from_ns = next.from_ns.min(oldest.from_ns);
-            next.count = next.count.saturating_add(oldest.count);
-        }
-        self.losses.push(Loss {
-            from_ns,
-            to_ns,
-            count,
-        });
+        self.losses.add(from_ns, to_ns, count);
     }
 
     /// A rule was seen to run.
@@ -310,7 +242,7 @@ impl Trace {
                 let context = Context {
                     inventory,
                     realtime_offset_ns: self.realtime_offset_ns,
-                    lost: self.lost_during(closed),
+                    lost: self.losses.during(&closed.journey),
                     unavailable: &self.unavailable,
                     rules: &rules,
                     hits,
@@ -332,18 +264,6 @@ impl Trace {
         self.reported += parts.len() as u64;
         self.left_out += (seen - parts.len()) as u64;
         parts
-    }
-
-    fn lost_during(&self, closed: &Closed) -> u64 {
-        let journey = &closed.journey;
-        // A flow that is over has no more to lose; any other may miss what came after its last
-        // sighting.
-        let over_before = |at: u64| journey.exchange.closed_ns.is_some_and(|c| c < at);
-        self.losses
-            .iter()
-            .filter(|l| l.to_ns >= journey.first_ns && !over_before(l.from_ns))
-            .map(|l| l.count)
-            .sum()
     }
 
     /// The groups of what was told so far.
