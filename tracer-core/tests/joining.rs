@@ -302,5 +302,9 @@ fn two_candidates_are_kept_apart() {
         flows.iter().partition(|f| finding(f, Code::AmbiguousMatch));
     assert_eq!((doubted.len(), joined.len()), (3, 4));
     assert!(doubted.iter().all(|flow| !flow.verdict.complete));
-    assert!(joined.iter().all(|flow| finding(flow, Code::JoinedAcrossHosts)));
+    assert!(
+        joined
+            .iter()
+            .all(|flow| finding(flow, Code::JoinedAcrossHosts))
+    );
 }

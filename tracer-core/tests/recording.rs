@@ -5,6 +5,7 @@ mod notation;
 
 use notation::Scenario;
 use proptest::prelude::*;
+use std::sync::OnceLock;
 use tracer_core::journey::Settings;
 use tracer_core::recording::{
     Clock, Decoder, Encoder, Ending, Header, MAGIC, ReadError, Record, Redactor, Replay,
@@ -116,12 +117,17 @@ fn every_scenario_is_told_the_same_again() {
     assert!(told > 20, "{told}");
 }
 
-/// One scenario's bytes, and where its frames end.
+/// A small scenario's records and bytes.
 fn sample() -> (Vec<Record>, Vec<u8>) {
-    let scenario = scenarios().into_iter().max_by_key(|s| s.events.len());
-    let (_, records) = record(&scenario.expect("a scenario"));
-    let bytes = encode(&records);
-    (records, bytes)
+    static SAMPLE: OnceLock<(Vec<Record>, Vec<u8>)> = OnceLock::new();
+    let make = || {
+        let some = scenarios().into_iter().filter(|s| s.events.len() >= 8);
+        let scenario = some.min_by_key(|s| s.events.len());
+        let (_, records) = record(&scenario.expect("a scenario"));
+        let bytes = encode(&records);
+        (records, bytes)
+    };
+    SAMPLE.get_or_init(make).clone()
 }
 
 #[test]
@@ -289,5 +295,82 @@ proptest! {
         let (records, _) = sample();
         let mixed = order.iter().map(|at| at.get(&records).clone()).collect();
         replay(mixed);
+    }
+}
+
+/// Numbers at their limits, and such as are there.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(0),
+        Just(1),
+        Just(u64::MAX),
+        Just(u64::MAX / 2),
+        any::<u64>()
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Records with numbers that no kernel would give: told somehow, without a panic.
+    #[test]
+    fn any_numbers_are_taken(
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), 0u8..14, number()), 1..24),
+        offset in any::<i64>(),
+    ) {
+        let (mut records, _) = sample();
+        for (at, field, number) in changes {
+            let at = at.index(records.len());
+            spoil(&mut records[at], field, number);
+        }
+        let mut header = header();
+        header.clock.realtime_ns = offset;
+        let mut replay = Replay::new(header);
+        for record in records {
+            replay.take(record);
+        }
+        replay.finish();
+    }
+}
+
+fn spoil(record: &mut Record, field: u8, number: u64) {
+    let small = number as u32;
+    match record {
+        Record::Event(event) => match field {
+            0 => event.time_ns = number,
+            1 => event.packets = number,
+            2 => event.bytes = number,
+            3 => event.l3_len = small,
+            4 => event.print.payload_len = small,
+            5 => event.print.wire_packets = number as u16,
+            6 => event.print.frag_offset = number as u16,
+            7 => event.print.ttl = number as u8,
+            8 => event.ifindex = small,
+            9 => event.skb = number,
+            10 => event.reasons.0 = number as u16,
+            11 => event.tuple = event.tuple.reversed(),
+            12 => event.vlan = Some(number as u16),
+            _ => {
+                if let Some(tcp) = &mut event.print.tcp {
+                    tcp.seq = small;
+                    tcp.ack = !small;
+                }
+            }
+        },
+        Record::Advance(asked) | Record::Finish(asked) | Record::Recount(asked) => {
+            if field < 4 {
+                asked.now_ns = number;
+            }
+            for count in &mut asked.counts {
+                count.packets = number;
+                count.bytes = number;
+            }
+        }
+        Record::Drop(drop) => match field {
+            0..4 => drop.time_ns = number,
+            4..8 => drop.count = number,
+            _ => drop.l3_len = small,
+        },
+        _ => {}
     }
 }

@@ -12,7 +12,7 @@ use super::Case;
 use super::steps::{A_MOMENT, answered, hold, masquerade, same};
 use crate::lab::cast;
 use crate::lab::{Lab, Topology};
-use crate::trace::{Files, Report, Srctrace, Trace, merge};
+use crate::trace::{Files, Report, Srctrace, Trace, merge, merge_as};
 use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer, UdpCall, UdpServer, ping};
 
 pub(super) const CASES: &[Case] = &[
@@ -81,8 +81,8 @@ impl<'lab> Both<'lab> {
     }
 
     /// Stops both, and merges, first as given and then the other way round: that may only change who is told about
-    /// whose clock.
-    fn merge(self) -> Result<Report> {
+    /// whose clock. The report, and the text for people.
+    fn merge(self) -> Result<(Report, String)> {
         for trace in [self.near, self.far] {
             let report = trace.stop()?;
             same("a live run's status", report.status, Some(0))?;
@@ -102,9 +102,22 @@ impl<'lab> Both<'lab> {
             claims(&turned)?,
             claims(&report)?,
         )?;
-        let _ = self.lab;
-        Ok(report)
+        let text = merge_as("text", &[&near, &far])?.lines.join("\n");
+        Ok((report, text.replace(self.lab.prefix(), "")))
     }
+}
+
+/// What a person reads of the TCP flow.
+fn told_to_people(text: &str) -> Result<()> {
+    let lines = [
+        "▶  source rewritten on the node (node-a): netfilter POSTROUTING",
+        "▶  source rewritten between node-a and peer-b: by what is not known",
+        "Reached peer by eth0 as 10.20.0.1. Replies came back to the pod.",
+    ];
+    for line in lines {
+        ensure!(text.contains(line), "lacks {line:?}:\n{text}");
+    }
+    Ok(())
 }
 
 fn hosts(flow: &Value) -> Vec<&str> {
@@ -131,7 +144,8 @@ fn two_machines() -> Result<()> {
     drop(udp);
     both.near.wait_flows(1)?;
     both.far.wait_flows(1)?;
-    let report = both.merge()?;
+    let (report, text) = both.merge()?;
+    told_to_people(&text)?;
     for flow in report.flows()? {
         same(
             "hosts",
@@ -209,7 +223,7 @@ fn where_it_was_lost() -> Result<()> {
     drop(servers);
     both.near.wait_flows(1)?;
     both.far.wait_flows(1)?;
-    let report = both.merge()?;
+    let (report, _) = both.merge()?;
     let masqueraded = |port: u16, to: &str, twice: bool, back: &str, end: &str| {
         let twice_line = format!(
             "\nrequest src 10.100.0.5:43{port} > 10.20.0.1:43{port} at downstream, null, unknown, by between{back}"
@@ -258,7 +272,7 @@ fn redacted() -> Result<()> {
     same("tcp", outcome, answered("10.20.0.1:43210")?)?;
     both.near.wait_flows(1)?;
     both.far.wait_flows(1)?;
-    let report = both.merge()?;
+    let (report, _) = both.merge()?;
     let said = format!("{}\n{}", report.lines.join("\n"), report.stderr);
     for secret in [
         "10.12.3.4",

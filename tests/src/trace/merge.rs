@@ -54,10 +54,18 @@ impl Drop for Files {
 /// # Errors
 /// When it cannot be started.
 pub fn merge(files: &[&str]) -> Result<Report> {
+    merge_as("json", files)
+}
+
+/// [`merge`] as text for people, or as JSON.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn merge_as(format: &str, files: &[&str]) -> Result<Report> {
     let output = Command::new(binary()?)
         .arg("merge")
         .args(files)
-        .args(["--output", "json"])
+        .args(["--output", format])
         .stdin(Stdio::null())
         .output()
         .context("run srctrace merge")?;

@@ -4,6 +4,7 @@
 //!   still fit (the construction of Crypto-PAn, keyed by a secret of the run that is not kept). Private
 //!   networks stay private; loopback, link-local IPv4, multicast and the unspecified address stay.
 //! - Names of hosts, namespaces, pods, processes, cgroups, and comments of rules: hashed by that secret.
+//! - Addresses in the kernel's memory: hashed too.
 //! - Names of devices, tables, chains and sets stay: rules name them.
 
 mod addresses;
@@ -150,6 +151,7 @@ impl Redactor {
     }
 
     fn event(&mut self, event: &mut Event) {
+        event.skb = self.pointer(event.skb);
         self.tuple(&mut event.tuple);
         event.quoted.iter_mut().for_each(|t| self.tuple(t));
         event.conntrack.iter_mut().for_each(|ct| self.conntrack(ct));
@@ -159,14 +161,25 @@ impl Redactor {
     }
 
     fn drop(&mut self, drop: &mut DropEvent) {
+        drop.skb = self.pointer(drop.skb);
+        drop.address = self.pointer(drop.address);
         self.tuple(&mut drop.tuple);
         drop.quoted.iter_mut().for_each(|t| self.tuple(t));
         drop.conntrack.iter_mut().for_each(|ct| self.conntrack(ct));
     }
 
     fn hit(&mut self, hit: &mut RuleHit) {
+        hit.skb = hit.skb.map(|skb| self.pointer(skb));
         self.tuple(&mut hit.tuple);
         hit.conntrack.iter_mut().for_each(|ct| self.conntrack(ct));
+    }
+
+    /// An address in the kernel's memory: only whether two are the same counts.
+    fn pointer(&self, address: u64) -> u64 {
+        match address {
+            0 => 0,
+            address => self.addresses.hash(&address.to_le_bytes()),
+        }
     }
 
     fn conntrack(&mut self, ct: &mut Conntrack) {
