@@ -45,13 +45,18 @@ fn near_events(flows: u32) -> Vec<Event> {
 
 /// What passes the node's uplink, as the host behind it sees it. `seen` picks requests and replies.
 fn far_events(near: &[Event], seen: impl Fn(&Event) -> bool) -> Vec<Event> {
+    behind(near, 1, seen)
+}
+
+/// As the host behind so many routers sees it.
+fn behind(near: &[Event], routers: u8, seen: impl Fn(&Event) -> bool) -> Vec<Event> {
     let passes = |e: &&Event| e.netns == Some(NetnsId(1)) && e.ifindex == UPLINK && seen(e);
     let far = |event: &Event| {
         let request = event.tap.dir() == Dir::Egress;
         let at = if request {
-            event.time_ns + DELAY_NS
+            event.time_ns + DELAY_NS * u64::from(routers)
         } else {
-            event.time_ns - DELAY_NS
+            event.time_ns - DELAY_NS * u64::from(routers)
         };
         let mut far = event.clone();
         far.time_ns = at + BOOT_NS;
@@ -60,7 +65,7 @@ fn far_events(near: &[Event], seen: impl Fn(&Event) -> bool) -> Vec<Event> {
         far.conntrack = None;
         far.skb ^= 1 << 50;
         far.print.ttl = if request {
-            event.print.ttl.saturating_sub(1)
+            event.print.ttl - routers
         } else {
             64
         };
@@ -91,7 +96,14 @@ fn far_inventory() -> Inventory {
     }
 }
 
-fn told(name: &str, events: Vec<Event>, inventory: Inventory, wrong_ns: i64, boot: u64) -> Told {
+fn told(
+    name: &str,
+    events: Vec<Event>,
+    mut inventory: Inventory,
+    wrong_ns: i64,
+    boot: u64,
+) -> Told {
+    name.clone_into(&mut inventory.host);
     let clock = Clock {
         monotonic_ns: boot,
         realtime_ns: UTC_NS + wrong_ns,
@@ -307,4 +319,47 @@ fn two_candidates_are_kept_apart() {
             .iter()
             .all(|flow| finding(flow, Code::JoinedAcrossHosts))
     );
+}
+
+/// Three hosts, in any order on the command line: in the order of the way, each by its own clock.
+#[test]
+fn three_hosts_stand_in_the_order_of_the_way() {
+    let orders = [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ];
+    for order in orders {
+        let near = near_events(20);
+        let hosts = order.map(|n: u8| match n {
+            0 => told("node-a", near.clone(), synth::inventory(), 0, 0),
+            1 => told(
+                "router",
+                behind(&near, 1, |_| true),
+                far_inventory(),
+                -WRONG_NS,
+                BOOT_NS,
+            ),
+            _ => told(
+                "peer-b",
+                behind(&near, 2, |_| true),
+                far_inventory(),
+                WRONG_NS,
+                BOOT_NS,
+            ),
+        });
+        let flows = join(Vec::from(hosts));
+        assert_eq!(flows.len(), 20);
+        for flow in &flows {
+            let mut hosts: Vec<&str> = flow.hops.iter().map(|hop| hop.host.as_str()).collect();
+            hosts.dedup();
+            assert_eq!(hosts, ["node-a", "router", "peer-b"], "{order:?}");
+            let last = &flow.hops[flow.hops.len() - 2..];
+            let apart = last[1].t_us - last[0].t_us;
+            assert_eq!(apart, DELAY_NS as i64 / 1000, "{order:?}");
+        }
+    }
 }

@@ -82,7 +82,7 @@ fn decode(bytes: &[u8], piece: usize) -> (Vec<Record>, Result<Ending, ReadError>
     for piece in bytes.chunks(piece.max(1)).chain([&[][..]]) {
         decoder.feed(piece);
         loop {
-            match decoder.next() {
+            match decoder.next_record() {
                 Ok(Some(record)) => records.push(record),
                 Ok(None) => break,
                 Err(error) => return (records, Err(error)),

@@ -55,7 +55,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the bytes are not a recording's.
-    pub fn next(&mut self) -> Result<Option<Record>, ReadError> {
+    pub fn next_record(&mut self) -> Result<Option<Record>, ReadError> {
         if !self.started && !self.start()? {
             return Ok(None);
         }

@@ -52,5 +52,5 @@ pub trait Source {
     ///
     /// # Errors
     /// When what comes next cannot be read. There is nothing after an error.
-    fn next(&mut self) -> Result<Option<Record>, Self::Error>;
+    fn next_record(&mut self) -> Result<Option<Record>, Self::Error>;
 }

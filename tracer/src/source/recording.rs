@@ -43,9 +43,9 @@ impl RecordingFile {
 impl Source for RecordingFile {
     type Error = SourceError;
 
-    fn next(&mut self) -> Result<Option<Record>, SourceError> {
+    fn next_record(&mut self) -> Result<Option<Record>, SourceError> {
         loop {
-            let next = self.decoder.next();
+            let next = self.decoder.next_record();
             let next = next.map_err(|error| SourceError::Malformed(self.name(), error))?;
             if let Some(record) = next {
                 self.started = true;

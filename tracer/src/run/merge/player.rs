@@ -18,7 +18,7 @@ pub(super) struct Player {
 impl Player {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let mut source = source::open(path)?;
-        let header = match source.next()? {
+        let header = match source.next_record()? {
             Some(Record::Header(header)) => header,
             _ => return Err(SourceError::Empty(path.display().to_string()).into()),
         };
@@ -32,7 +32,7 @@ impl Player {
     /// The flows that are told next; `None`: it is over.
     pub(super) fn step(&mut self) -> Result<Option<Vec<Part>>, Failure> {
         while !self.over {
-            let parts = match self.source.next()? {
+            let parts = match self.source.next_record()? {
                 Some(record) => self.replay.take(record),
                 None => {
                     self.over = true;
