@@ -148,9 +148,9 @@ fn clocks(told: &[Told]) -> Clocks {
 
 fn join(mut told: Vec<Told>) -> Vec<Flow> {
     let mut joiner = Joiner::new(clocks(&told));
-    for source in 0..told.len() {
-        for part in std::mem::take(&mut told[source].parts) {
-            joiner.push(source, part, &told[source].host());
+    for (source, one) in told.iter_mut().enumerate() {
+        for part in std::mem::take(&mut one.parts) {
+            joiner.push(source, part, &one.host());
         }
     }
     let hosts: Vec<Host<'_>> = told.iter().map(Told::host).collect();

@@ -31,6 +31,8 @@ pub struct Decoder {
     base: u64,
     started: bool,
     headed: bool,
+    /// Which version wrote it, in words.
+    writer: String,
     complete: bool,
     records: VecDeque<Record>,
     unknown: u64,
@@ -114,6 +116,9 @@ impl Decoder {
         if is_header == self.headed {
             return Err(ReadError::Headless { at: self.at() });
         }
+        if let Record::Header(header) = &record {
+            self.writer = format!(" (written by srctrace {})", header.version);
+        }
         self.headed = true;
         self.complete = matches!(record, Record::Summary(_));
         Ok(record)
@@ -134,7 +139,8 @@ impl Decoder {
             Some(kind) => {
                 let mut raw = &*raw;
                 while !raw.is_empty() {
-                    let record = read(kind, &mut raw).map_err(|what| damaged(at, what))?;
+                    let record = read(kind, &mut raw);
+                    let record = record.map_err(|what| damaged(at, what + &self.writer))?;
                     self.records.push_back(record);
                 }
             }

@@ -9,7 +9,7 @@ use crate::cli::MergeOptions;
 use crate::render::escape;
 use crate::sink;
 use player::Player;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tracer_core::expect::{ExitStatus, Expectations};
 use tracer_core::group::Groups;
 use tracer_core::join::{Aligned, Clocks, Estimate, Host, Joiner, Witness};
@@ -24,7 +24,7 @@ pub(super) fn merge(options: &MergeOptions) -> Result<ExitStatus, Failure> {
 }
 
 /// One recording is told again as it was.
-fn alone(options: &MergeOptions, file: &PathBuf) -> Result<ExitStatus, Failure> {
+fn alone(options: &MergeOptions, file: &Path) -> Result<ExitStatus, Failure> {
     let mut player = Player::open(file)?;
     let mut teller = Teller::new(&options.output, &player.replay.header().host);
     while let Some(parts) = player.step()? {
