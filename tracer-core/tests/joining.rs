@@ -363,3 +363,74 @@ fn three_hosts_stand_in_the_order_of_the_way() {
         }
     }
 }
+
+/// One connection after the other, every 50 ms.
+fn one_after_the_other(count: u32) -> Vec<Event> {
+    let one = near_events(1);
+    let nth = |n: u32| {
+        let shift = move |event: &Event| {
+            let mut event = event.clone();
+            event.time_ns += u64::from(n) * 50_000_000;
+            event.skb ^= u64::from(n) << 20;
+            let renumber = |tuple: &mut tracer_core::packet::Tuple| match tuple.dport {
+                443 => tuple.sport = n as u16,
+                _ => tuple.dport = n as u16,
+            };
+            renumber(&mut event.tuple);
+            if let Some(ct) = &mut event.conntrack {
+                renumber(&mut ct.orig);
+                renumber(&mut ct.reply);
+            }
+            let tcp = event.print.tcp.as_mut().expect("a segment");
+            tcp.seq = tcp.seq.wrapping_add(n * 10_007);
+            tcp.ack = tcp.ack.wrapping_add(n * 10_007);
+            event
+        };
+        one.iter().map(shift).collect::<Vec<_>>()
+    };
+    (0..count).flat_map(nth).collect()
+}
+
+/// Memory holds what is told within some seconds, however long the recordings are.
+#[test]
+fn what_waits_is_bounded_by_time() {
+    let near = one_after_the_other(2000);
+    let far = far_events(&near, |_| true);
+    let hosts = [
+        ("node-a", near, synth::inventory(), 0),
+        ("peer-b", far, far_inventory(), BOOT_NS),
+    ];
+    let clocks = Clocks(vec![Default::default(); 2]);
+    let mut joiner = Joiner::new(clocks);
+    let mut sources = hosts.map(|(name, events, inventory, boot)| {
+        let told = told(name, Vec::new(), inventory, 0, boot);
+        let trace = Trace::new(Settings::default(), told.header.clock.offset_ns());
+        (told, trace, events.into_iter().peekable(), boot)
+    });
+    let (mut flows, mut most) = (Vec::new(), 0);
+    for second in 1..=120u64 {
+        for (source, (told, trace, events, boot)) in sources.iter_mut().enumerate() {
+            told.now_ns = *boot + second * 1_000_000_000;
+            while let Some(event) = events.next_if(|event| event.time_ns < told.now_ns) {
+                let _ = trace.push(event);
+            }
+            for part in trace.advance_parts(told.now_ns, &told.inventory, &mut |_| None) {
+                joiner.push(source, part, &told.host());
+            }
+        }
+        let mut hosts: Vec<Host<'_>> = sources.iter().map(|(told, ..)| told.host()).collect();
+        hosts.iter_mut().for_each(|host| host.over = false);
+        flows.extend(joiner.ready(&hosts));
+        most = most.max(joiner.waiting());
+    }
+    assert_eq!(
+        (flows.len(), joiner.waiting(), joiner.hurried()),
+        (2000, 0, 0)
+    );
+    assert!(
+        flows
+            .iter()
+            .all(|flow| finding(flow, Code::JoinedAcrossHosts))
+    );
+    assert!((300..1000).contains(&most), "{most}");
+}

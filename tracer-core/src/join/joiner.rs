@@ -111,6 +111,12 @@ impl Joiner {
         flows
     }
 
+    /// Parts that wait now.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.parts.len()
+    }
+
     /// Parts that could not wait as long as they should.
     #[must_use]
     pub fn hurried(&self) -> u64 {
