@@ -7,6 +7,7 @@ use super::plan::Plan;
 use crate::cli::{RecordOptions, TraceOptions};
 use crate::system::host;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -43,7 +44,12 @@ impl Recorder {
             .mode(0o600)
             .custom_flags(no_link)
             .open(&path)
-            .map_err(cannot)?;
+            .map_err(|error| match Errno::from_io_error(&error) {
+                Some(Errno::LOOP) => cannot(io::Error::other(
+                    "it is a symbolic link, and none is followed; give the file itself",
+                )),
+                _ => cannot(error),
+            })?;
         if file.metadata().map_err(cannot)?.is_file() {
             file.set_permissions(Permissions::from_mode(0o600))
                 .map_err(cannot)?;
