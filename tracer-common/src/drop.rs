@@ -50,9 +50,11 @@ pub struct RawDrop {
     pub print: RawFingerprint,
     /// The packet's mark, if [`crate::present::MARK`].
     pub mark: u32,
+    /// cgroup v2 id of the packet's socket, if [`crate::present::CGROUP`].
+    pub cgroup: u64,
 }
 
-const _: () = assert!(size_of::<RawDrop>() == 264);
+const _: () = assert!(size_of::<RawDrop>() == 272);
 
 /// Key of the drop counters: what is told of one flow is told at the first packet of its kind,
 /// and then ever more seldom.

@@ -8,6 +8,7 @@
 //! the machine's own order, which is the same for both halves.
 #![no_std]
 
+mod codes;
 mod config;
 mod drop;
 mod event;
@@ -16,14 +17,13 @@ mod offsets;
 mod rules;
 mod tuple;
 
+pub use codes::{event_kind, matched, present, reason, tap};
 pub use config::{
     Config, InlineDest, MAX_INLINE_DESTS, MAX_PORT_RANGES, PrefixKey, config_flags, prefix_key,
     proto_bit,
 };
 pub use drop::{DropKey, MAX_IGNORED_REASONS, NO_REASON, RawDrop};
-pub use event::{
-    RawConntrack, RawEvent, RawFingerprint, RawProcess, event_kind, matched, present, reason, tap,
-};
+pub use event::{RawConntrack, RawEvent, RawFingerprint, RawProcess};
 pub use flow::{FlowKey, FlowState, FollowKey, SkbNote, counter};
 pub use offsets::{ABSENT, DirectSkb, Offsets, SKB_WINDOW};
 pub use rules::{RawRuleHit, RuleOffsets, rule_store, rule_target};
@@ -31,4 +31,4 @@ pub use tuple::{RawTuple, family, ip_proto};
 
 /// Version of this ABI. It is compiled into both halves and compared when the programs are
 /// loaded, so that an object of another build is refused and not misread.
-pub const ABI_VERSION: u32 = 5;
+pub const ABI_VERSION: u32 = 6;

@@ -49,7 +49,7 @@ impl Way {
             request: r.direction == RewriteDirection::Request,
             field: r.field,
             place: r.place,
-            rule: r.rule.as_ref().map(short),
+            rule: r.rule.as_ref().map(Rule::short),
         });
         let rewritten = flow.verdict.source == SourceCode::SourceRewritten;
         Self {
@@ -62,24 +62,6 @@ impl Way {
             findings: flow.findings.iter().map(|f| f.code).collect(),
             violates: flow.violated(),
         }
-    }
-}
-
-/// A rule in short: `iptables-legacy nat/IP-MASQ 3`, `nft ip agent/masq handle 6`.
-#[must_use]
-pub fn short(rule: &Rule) -> String {
-    let Rule {
-        backend,
-        family,
-        table,
-        chain,
-        ..
-    } = rule;
-    match (backend.as_str(), rule.index, rule.handle) {
-        ("nft", _, Some(handle)) => format!("nft {family} {table}/{chain} handle {handle}"),
-        (_, Some(number), _) => format!("{backend} {table}/{chain} {number}"),
-        (_, None, Some(handle)) => format!("{backend} {table}/{chain} handle {handle}"),
-        (_, None, None) => format!("{backend} {table}/{chain}"),
     }
 }
 
@@ -211,7 +193,7 @@ fn group(path: &Path) -> Group {
         source: flow.verdict.source,
         source_on_wire: path.source_on_wire,
         place: change.map(|r| r.place),
-        rule: change.and_then(|r| r.rule.as_ref()).map(short),
+        rule: change.and_then(|r| r.rule.as_ref()).map(Rule::short),
         delivery: flow.delivery.code,
         violates: flow.violated(),
     }
@@ -224,31 +206,5 @@ fn origin_name(flow: &Flow) -> String {
         (Some(name), _) => name.clone(),
         (None, Some(netns)) => netns.to_string(),
         (None, None) => flow.flow.tuple.src.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::short;
-    use crate::report::{Rule, RuleEvidence};
-
-    #[test]
-    fn a_rule_in_short_is_numbered_as_its_own_tool_does() {
-        let rule = |backend: &str, table: &str, chain: &str| Rule {
-            backend: backend.into(),
-            family: "ip".into(),
-            table: table.into(),
-            chain: chain.into(),
-            index: Some(2),
-            handle: Some(7),
-            text: String::new(),
-            comment: None,
-            owner: None,
-            evidence: RuleEvidence::Replayed,
-            path: Vec::new(),
-        };
-        let of = |backend, table, chain| short(&rule(backend, table, chain));
-        assert_eq!(of("iptables-nft", "nat", "X"), "iptables-nft nat/X 2");
-        assert_eq!(of("nft", "agent", "masq"), "nft ip agent/masq handle 7");
     }
 }

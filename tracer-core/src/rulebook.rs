@@ -6,7 +6,7 @@
 
 use crate::event::NetnsId;
 use crate::recording::Reading as Noted;
-use crate::ruleset::Ruleset;
+use crate::ruleset::{Ruleset, Unread};
 use std::collections::BTreeMap;
 
 /// Most versions of one namespace's rules that are kept.
@@ -18,6 +18,8 @@ pub struct Rulebook {
     spaces: BTreeMap<NetnsId, Vec<Version>>,
     /// What was taken in, where that is asked for.
     log: Option<Vec<Noted>>,
+    /// Those whose rules could not be waited for, as long as there are none.
+    missing: BTreeMap<NetnsId, Ruleset>,
 }
 
 /// Rules that were read alike from one moment to another.
@@ -58,8 +60,10 @@ impl Rulebook {
                 netns,
                 at_ns,
                 rules,
+                given_up: None,
             });
         }
+        self.missing.remove(&netns);
         let versions = self.spaces.entry(netns).or_default();
         match versions.last_mut() {
             Some(last) if last.rules == rules => last.to_ns = last.to_ns.max(at_ns),
@@ -74,6 +78,27 @@ impl Rulebook {
         }
     }
 
+    /// Flows are told without the rules of a namespace, for this reason, unless some were read before.
+    pub fn give_up(&mut self, netns: NetnsId, why: impl Into<String>) {
+        if self.read_ns(netns).is_none() {
+            let why = why.into();
+            if let Some(log) = &mut self.log {
+                log.push(Noted {
+                    netns,
+                    at_ns: 0,
+                    rules: None,
+                    given_up: Some(why.clone()),
+                });
+            }
+            let unread = vec![Unread::new("the rules", why)];
+            let without = Ruleset {
+                unread,
+                ..Ruleset::default()
+            };
+            self.missing.insert(netns, without);
+        }
+    }
+
     /// When the last reading of a namespace began.
     #[must_use]
     pub fn read_ns(&self, netns: NetnsId) -> Option<u64> {
@@ -83,6 +108,10 @@ impl Rulebook {
     /// The rules that a packet of that moment met.
     #[must_use]
     pub fn at(&self, netns: NetnsId, time_ns: u64) -> Option<Reading<'_>> {
+        if let Some(rules) = self.missing.get(&netns) {
+            let changed = false;
+            return Some(Reading { rules, changed });
+        }
         let versions = self.spaces.get(&netns)?;
         let next = versions.iter().position(|v| v.to_ns >= time_ns);
         let (index, after) = match next {
@@ -99,17 +128,13 @@ impl Rulebook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ruleset::Unread;
 
     const NODE: NetnsId = NetnsId(1);
 
     /// Rulesets that differ.
     fn rules(n: u32) -> Ruleset {
         Ruleset {
-            unread: vec![Unread {
-                what: n.to_string(),
-                why: String::new(),
-            }],
+            unread: vec![Unread::new(n.to_string(), "")],
             ..Ruleset::default()
         }
     }
@@ -132,6 +157,17 @@ mod tests {
         assert_eq!(at(&book, 35), Some(("2".into(), false)));
         assert_eq!(at(&book, 99), Some(("2".into(), false)));
         assert_eq!(book.read_ns(NODE), Some(40));
+    }
+
+    #[test]
+    fn what_could_not_be_waited_for_is_unread_until_it_is_read() {
+        let mut book = Rulebook::default();
+        book.give_up(NODE, "late");
+        assert_eq!(at(&book, 5), Some(("the rules".into(), false)));
+        assert_eq!(book.read_ns(NODE), None);
+        book.add(NODE, 10, rules(1));
+        book.give_up(NODE, "late again");
+        assert_eq!(at(&book, 5), Some(("1".into(), false)));
     }
 
     #[test]

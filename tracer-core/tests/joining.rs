@@ -113,7 +113,8 @@ fn told(
     for event in events {
         let _ = trace.push(event);
     }
-    let parts = trace.finish_parts(now_ns, &inventory, &mut |_| None);
+    let closed = trace.close_all(now_ns, &inventory, &mut |_| None);
+    let parts = trace.judge_parts(closed, &inventory);
     let header = Header {
         host: name.into(),
         clock,
@@ -414,7 +415,8 @@ fn what_waits_is_bounded_by_time() {
             while let Some(event) = events.next_if(|event| event.time_ns < told.now_ns) {
                 let _ = trace.push(event);
             }
-            for part in trace.advance_parts(told.now_ns, &told.inventory, &mut |_| None) {
+            let closed = trace.close(told.now_ns, &told.inventory, &mut |_| None);
+            for part in trace.judge_parts(closed, &told.inventory) {
                 joiner.push(source, part, &told.host());
             }
         }

@@ -385,6 +385,7 @@ fn a_rule_that_ran_is_its_own_flows_alone() {
             family: Family::Ip,
             table: "wrong".into(),
             chain: String::new(),
+            index: None,
         };
         change(&mut hit);
         trace.hit(hit);

@@ -53,13 +53,15 @@ fn record(scenario: &Scenario) -> (Vec<Flow>, Vec<Record>) {
     for event in &scenario.events {
         let now = event.time_ns + 60_000_000;
         let _ = trace.push(event.clone());
-        flows.extend(trace.advance_with(now, &scenario.inventory, &mut count));
+        let closed = trace.close(now, &scenario.inventory, &mut count);
+        flows.extend(trace.judge(closed, &scenario.inventory));
         records.extend(trace.take_journal());
     }
     for drop in &scenario.drops {
         trace.push_drop(drop.clone());
     }
-    flows.extend(trace.finish_with(u64::MAX / 2, &scenario.inventory, &mut count));
+    let closed = trace.close_all(u64::MAX / 2, &scenario.inventory, &mut count);
+    flows.extend(trace.judge(closed, &scenario.inventory));
     records.extend(trace.take_journal());
     (flows, records)
 }

@@ -6,7 +6,7 @@
 use crate::memory::{self, field};
 use crate::observe::{Sighting, clear, device, match_filter, match_followed, parse_packet};
 use crate::state::{EVENTS, SCOPE, WORK, Work, config, learned_any, offset};
-use crate::{buffer, clock, conntrack, emit, filter, follow, glance};
+use crate::{buffer, clock, conntrack, emit, filter, follow, glance, origin};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::LruHashMap;
 use tracer_common::{
@@ -206,6 +206,10 @@ fn tell(work: &mut Work, location: u64, reason: u32, seen: u64) -> Option<()> {
     if field!(work.skb, offset!(skb_iif), u32) == Some(0) {
         bits |= present::LOCAL;
     }
+    let cgroup = origin::cgroup_of_packet(event.skb);
+    if cgroup.is_some() {
+        bits |= present::CGROUP;
+    }
     let mark = field!(work.skb, offset!(skb_mark), u32);
     if mark.is_some() {
         bits |= present::MARK;
@@ -230,6 +234,7 @@ fn tell(work: &mut Work, location: u64, reason: u32, seen: u64) -> Option<()> {
         (&raw mut (*to).conntrack).write(event.conntrack);
         (&raw mut (*to).print).write(event.print);
         (&raw mut (*to).mark).write(mark.unwrap_or(0));
+        (&raw mut (*to).cgroup).write(cgroup.unwrap_or(0));
     }
     entry.submit(emit::flags());
     crate::state::count(counter::TOLD);

@@ -48,6 +48,13 @@ pub(crate) fn read(work: &mut Work) {
     }
 }
 
+/// cgroup v2 id of a packet's socket.
+#[inline(always)]
+pub(crate) fn cgroup_of_packet(skb: u64) -> Option<u64> {
+    let sk = memory::at::<u64>(skb, offset!(skb_sk)).filter(|sk| *sk != 0)?;
+    cgroup_of(sk)
+}
+
 /// cgroup v2 id of a socket. Before 5.15 the pointer shares its word with flags; a set lowest bit
 /// means that there is no cgroup in it (`include/linux/cgroup-defs.h`).
 #[inline(always)]

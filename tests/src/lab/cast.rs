@@ -6,6 +6,7 @@
 //! ```
 
 use super::Topology;
+use super::netkit::Mode;
 
 /// The pod's address.
 pub const POD: &str = "10.12.3.4";
@@ -52,12 +53,26 @@ pub fn two_pods(name: &str, back: RouteBack) -> Topology {
 /// Adds a pod `10.12.N.4` (and `fd12:N::4`) to the node.
 pub fn pod(net: &mut Topology, name: &str, n: u8) {
     let veth = format!("veth-{name}");
-    net.veth((name, "eth0"), ("node", &veth))
-        .addr(name, "eth0", &format!("10.12.{n}.4/24"))
-        .addr("node", &veth, &format!("10.12.{n}.1/24"))
+    net.veth((name, "eth0"), ("node", &veth));
+    pod_behind(net, name, &veth, n);
+}
+
+/// Node, one pod that hangs on the node's netkit device `nk-pod`, and the peer.
+#[must_use]
+pub fn netkit_pod(name: &str, back: RouteBack, mode: Mode) -> Topology {
+    let mut net = outside(name, back);
+    net.netkit(mode, ("node", "nk-pod"), ("pod", "eth0"));
+    pod_behind(&mut net, "pod", "nk-pod", 3);
+    net
+}
+
+/// The addresses of a pod's `eth0` and of the node's device at its other end.
+fn pod_behind(net: &mut Topology, name: &str, device: &str, n: u8) {
+    net.addr(name, "eth0", &format!("10.12.{n}.4/24"))
+        .addr("node", device, &format!("10.12.{n}.1/24"))
         .route(name, &format!("default via 10.12.{n}.1"))
         .addr(name, "eth0", &format!("fd12:{n}::4/64"))
-        .addr("node", &veth, &format!("fd12:{n}::1/64"))
+        .addr("node", device, &format!("fd12:{n}::1/64"))
         .route(name, &format!("default via fd12:{n}::1"));
 }
 

@@ -94,6 +94,25 @@ impl Running {
         ))
     }
 
+    /// Makes a TCP request as [`Running::call`] does, which must have no answer.
+    ///
+    /// # Errors
+    /// When there is one.
+    pub fn call_in_vain(&mut self, to: &str, sport: u16) -> Result<()> {
+        let said = self.ask(&format!(
+            "answer=$(printf hello | timeout 1.5 socat - TCP:{to},sourceport={sport},reuseaddr 2>/dev/null); \
+             echo \"answer: $answer\""
+        ))?;
+        ensure!(said == "answer:", "{said}");
+        Ok(())
+    }
+
+    /// The folder of its pod's cgroup, the one above its own.
+    #[must_use]
+    pub fn pods_folder(&self) -> &Path {
+        self.group.path.parent().unwrap_or(&self.group.path)
+    }
+
     /// Runs a line of shell and returns the line that it prints.
     fn ask(&mut self, line: &str) -> Result<String> {
         let stdin = self.shell.stdin.as_mut().context("the shell's input")?;

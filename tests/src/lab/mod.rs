@@ -3,7 +3,10 @@
 pub mod bpf;
 pub mod cast;
 mod container;
+pub mod netkit;
 pub mod netns;
+pub mod redirect;
+pub mod rewriter;
 mod rules;
 mod topology;
 
@@ -128,7 +131,17 @@ impl Lab {
     pub fn add_ns(&mut self, ns: &str) -> Result<()> {
         self.spaces.push(ns.to_owned());
         self.create(&[ns.to_owned()])?;
+        self.sysctl(ns, "ipv6/conf/default/accept_dad", "0")?;
         self.ip(ns, "link set lo up")
+    }
+
+    /// Waits until the kernel has noticed that a link which was made while the lab runs is up: before, it drops what is sent
+    /// there.
+    ///
+    /// # Errors
+    /// When it does not in time.
+    pub fn settle(&self, ns: &str, ifname: &str) -> Result<()> {
+        self.in_ns(ns, || topology::settle(&[ifname]))?
     }
 
     /// Deletes a namespace while the lab runs.

@@ -92,4 +92,15 @@ impl Lab {
         self.in_ns(ns, || netns::run_with_input(&mut command, script))?
             .with_context(|| format!("ipsets of {ns}"))
     }
+
+    /// Loads a configuration into a namespace's `wg0`.
+    ///
+    /// # Errors
+    /// When `wg` is missing or refuses it.
+    pub fn wireguard(&self, ns: &str, config: &str) -> Result<()> {
+        let mut command = Command::new("wg");
+        command.args(["setconf", "wg0", "/proc/self/fd/0"]);
+        self.in_ns(ns, || netns::run_with_input(&mut command, config))?
+            .with_context(|| format!("wg0 of {ns}"))
+    }
 }

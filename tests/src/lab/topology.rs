@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
+use super::netkit::{Mode, Netkit};
 use super::{Lab, netns};
 
 /// How long links may take to come up; a bond or bridge takes a second or two.
@@ -23,6 +24,7 @@ pub type End<'a> = (&'a str, &'a str);
 pub struct Topology {
     prefix: String,
     links: String,
+    netkits: Vec<Netkit>,
     spaces: BTreeMap<String, Space>,
 }
 
@@ -44,6 +46,7 @@ impl Topology {
         Self {
             prefix,
             links: String::new(),
+            netkits: Vec::new(),
             spaces: BTreeMap::new(),
         }
     }
@@ -67,6 +70,20 @@ impl Topology {
         for (ns, ifname) in [a, b] {
             self.ip(ns, &format!("link set {ifname} up"));
         }
+        self
+    }
+
+    /// A netkit pair, both ends up. Programs may be attached to `a`.
+    pub fn netkit(&mut self, mode: Mode, a: End<'_>, b: End<'_>) -> &mut Self {
+        let [first, second] = [a, b].map(|(ns, ifname)| {
+            self.ip(ns, &format!("link set {ifname} up"));
+            (self.full(ns), ifname.to_owned())
+        });
+        self.netkits.push(Netkit {
+            mode,
+            first,
+            second,
+        });
         self
     }
 
@@ -119,6 +136,7 @@ impl Topology {
                 .with_context(|| format!("sysctls of {ns}"))?;
         }
         netns::ip_batch(&self.links).context("create the lab's links")?;
+        self.netkits.iter().try_for_each(Netkit::create)?;
         for (ns, space) in &self.spaces {
             let script = format!("link set lo up\n{}", space.script);
             netns::enter(&self.full(ns), || netns::ip_batch(&script))?
@@ -141,24 +159,9 @@ impl Topology {
 }
 
 impl Space {
-    /// Waits until the kernel has noticed that all links are up, which it does a little after both ends are: then it gives
-    /// them link-local addresses and takes "linkdown" from their routes.
     fn settle(&self) -> Result<()> {
-        let end = Instant::now() + SETTLING;
-        loop {
-            let table = fs::read_to_string("/proc/thread-self/net/if_inet6")
-                .context("list IPv6 addresses")?;
-            let late: Vec<&String> = self
-                .addressed
-                .iter()
-                .filter(|ifname| !has_link_local(&table, ifname))
-                .collect();
-            if late.is_empty() {
-                return Ok(());
-            }
-            ensure!(Instant::now() < end, "not up after {SETTLING:?}: {late:?}");
-            thread::sleep(Duration::from_millis(1));
-        }
+        let names: Vec<&str> = self.addressed.iter().map(String::as_str).collect();
+        settle(&names)
     }
 
     /// Writes the sysctls of the calling thread's namespace.
@@ -179,15 +182,59 @@ impl Space {
     }
 }
 
-/// Whether the kernel has given the interface its link-local address, by a table like /proc/net/if_inet6.
-fn has_link_local(table: &str, ifname: &str) -> bool {
-    table
-        .lines()
-        .any(|line| line.starts_with("fe80") && line.split_whitespace().last() == Some(ifname))
+/// Waits until the kernel has noticed that these links of the calling thread's namespace are up, which it does a little
+/// after both ends are: then it gives them link-local addresses, takes "linkdown" from their routes and no longer drops
+/// what they send. Addresses are "tentative" for a moment even where nobody looks for duplicates.
+pub(super) fn settle(ifnames: &[&str]) -> Result<()> {
+    let end = Instant::now() + SETTLING;
+    loop {
+        let table =
+            fs::read_to_string("/proc/thread-self/net/if_inet6").context("list IPv6 addresses")?;
+        let late: Vec<_> = ifnames.iter().filter(|n| !is_settled(&table, n)).collect();
+        if late.is_empty() {
+            return Ok(());
+        }
+        ensure!(Instant::now() < end, "not up after {SETTLING:?}: {late:?}");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
+
+/// Whether the kernel has given the interface its link-local address, and none of its addresses is tentative, by a table
+/// like /proc/net/if_inet6: address, index, prefix length, scope, flags (in hex), name.
+fn is_settled(table: &str, ifname: &str) -> bool {
+    let rows = table.lines().map(|line| line.split_whitespace().collect());
+    let own: Vec<Vec<&str>> = rows
+        .filter(|row: &Vec<&str>| row.last() == Some(&ifname))
+        .collect();
+    let tentative = |row: &Vec<&str>| {
+        let flags = row.get(4).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        flags.is_none_or(|flags| flags & IFA_F_TENTATIVE != 0)
+    };
+    own.iter().any(|row| row[0].starts_with("fe80")) && !own.iter().any(tentative)
+}
+
+/// uapi linux/if_addr.h
+const IFA_F_TENTATIVE: u8 = 0x40;
 
 /// Writes one sysctl below /proc/sys/net in the calling thread's namespace.
 pub(super) fn write_sysctl(key: &str, value: &str) -> Result<()> {
     let path = format!("/proc/sys/net/{key}");
     fs::write(&path, value).with_context(|| format!("write {value} to {path}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_settled;
+
+    #[test]
+    fn a_link_is_settled_with_its_link_local_address_and_none_that_is_tentative() {
+        let table = "fd120003000000000000000000000004 0b 40 00 80 eth0\n\
+            fe80000000000000001122fffe334455 0b 40 20 80 eth0\n\
+            fe80000000000000001122fffe334456 0c 40 20 c0 eth1\n\
+            fd120003000000000000000000000005 0d 40 00 80 eth2\n";
+        assert!(is_settled(table, "eth0"));
+        assert!(!is_settled(table, "eth1"), "tentative");
+        assert!(!is_settled(table, "eth2"), "no link-local address");
+        assert!(!is_settled(table, "eth"));
+    }
 }

@@ -289,6 +289,7 @@ fn equal_addresses_twice() -> Result<()> {
              rule iptables-legacy nat/IP-MASQ 1
              source-rewritten, on the wire 10.100.0.5, completed",
             "tcp 10.12.3.4:43210 > 10.20.30.40:443 from external their-pod
+             exempt-by-rule: iptables-legacy nat/IP-MASQ 1
              source-preserved, on the wire 10.12.3.4, completed",
         ],
         findings: &[],

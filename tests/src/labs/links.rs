@@ -93,7 +93,7 @@ fn pod_deleted() -> Result<()> {
     )
 }
 
-/// A pod that did not exist when the trace began, and its first packet right after its birth.
+/// A pod that did not exist when the trace began, and its first packet as soon as its link carries one.
 fn pod_born() -> Result<()> {
     let mut lab = cast::one_pod("born", RouteBack::Missing).up()?;
     masquerade(&lab, &[])?;
@@ -112,6 +112,8 @@ fn pod_born() -> Result<()> {
         "late",
         "link set eth0 up\naddr add 10.12.7.4/24 dev eth0\nroute add default via 10.12.7.1",
     )?;
+    lab.settle("late", "eth0")?;
+    lab.settle("node", "veth-late")?;
     let outcome = StreamCall::new("late", "10.20.30.40:443", 43_210).run(&lab)?;
     trace.wait_flows(1)?;
     let report = trace.stop()?;

@@ -23,13 +23,16 @@ mod options;
 mod protocols;
 mod readme;
 mod recordings;
+mod redirects;
 mod refusals;
 mod replayed;
 mod replies;
 mod reply;
+mod rewriters;
 mod service;
 mod shapes;
 mod steps;
+mod unread;
 
 pub use covers::covers;
 
@@ -189,7 +192,12 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         contract::CASES,
         counts::CASES,
         debug_container::CASES,
-        drops::CASES,
+        drops::answers::CASES,
+        drops::filter::CASES,
+        drops::noise::CASES,
+        drops::programs::CASES,
+        drops::routing::CASES,
+        drops::traced::CASES,
         elsewhere::CASES,
         expectations::CASES,
         hostile::CASES,
@@ -202,16 +210,21 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         merged::CASES,
         newborn::CASES,
         observed::CASES,
+        observed::acts::CASES,
+        observed::marked::CASES,
         options::CASES,
         protocols::CASES,
         readme::CASES,
         recordings::CASES,
+        redirects::CASES,
         refusals::CASES,
         service::CASES,
         shapes::CASES,
         replayed::CASES,
         replies::CASES,
         reply::CASES,
+        rewriters::CASES,
+        unread::CASES,
         field::cases(),
     ]
     .into_iter()

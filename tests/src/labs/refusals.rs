@@ -2,19 +2,21 @@
 
 use anyhow::{Context as _, Result};
 
-use super::Case;
 use super::steps::{
-    MASQUERADED, answered, hold, masquerade, masqueraded_by, same, same_text, watch_with,
+    MASQUERADED, answered, hold, masquerade, masqueraded_by, same, same_text, wait_for, watch_with,
 };
+use super::{Case, NATIVE};
 use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, RouteBack};
-use crate::trace::{Srctrace, state};
+use crate::trace::{DEADLINE, Report, Srctrace, state};
 use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("e2_capabilities", &["E2"], capabilities),
     Case::new("e2_optional_capabilities", &["E2"], optional_capabilities),
     Case::new("e2_hidden_processes", &["E2"], hidden_processes),
+    Case::new("e2_as_the_readme_says", &["E2"], as_the_readme_says).on(NATIVE),
+    Case::new("e2_rules_take_too_long", &["E2"], rules_take_too_long),
     Case::new("e2_no_types", &["E2"], no_types),
     Case::new("e2_no_proc", &["E2"], no_proc),
 ];
@@ -84,7 +86,66 @@ fn hidden_processes() -> Result<()> {
     degraded("e2_hidden_processes", &script, MASQUERADED, &[])
 }
 
+/// Nobody with just the capabilities that the README names: everything works.
+fn as_the_readme_says() -> Result<()> {
+    const README: &str = include_str!("../../../README.md");
+    let named = README
+        .split_once("- Root, or ")
+        .and_then(|(_, rest)| rest.split_once(';'))
+        .context("the README's line of capabilities")?;
+    let words = named
+        .0
+        .split(|c: char| !c.is_ascii_alphabetic() && c != '_');
+    let names = words.filter_map(|word| word.strip_prefix("CAP_"));
+    let capabilities: String = names
+        .map(|name| format!(",+{}", name.to_ascii_lowercase()))
+        .collect();
+    let script = format!(
+        "mount -t tmpfs none /mnt\n\
+         cp \"$1\" /mnt/srctrace\n\
+         shift\n\
+         exec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all{capabilities} \
+         --ambient-caps=-all{capabilities} --bounding-set=-all{capabilities} /mnt/srctrace \"$@\""
+    );
+    let (lab, report) = traced_behind(&script)?;
+    hold(&lab, &report, "e2_as_the_readme_says", &[MASQUERADED], &[])
+}
+
+/// The program that prints rules hangs: the flow is told in the end, with the reason why it has no rule, and nothing is
+/// left of the program.
+fn rules_take_too_long() -> Result<()> {
+    let script = "mount -t tmpfs none /mnt\n\
+        printf '#!/bin/sh\\nexec sleep 60.125\\n' > /mnt/iptables-legacy-save\n\
+        chmod +x /mnt/iptables-legacy-save\n\
+        export PATH=/mnt:$PATH";
+    let (lab, report) = traced_behind(script)?;
+    let findings = &[(0, "rules-unread")];
+    let claims = masqueraded_by(&[]);
+    hold(
+        &lab,
+        &report,
+        "e2_rules_take_too_long",
+        &[&claims],
+        findings,
+    )?;
+    let ended = || lab.run("node", "pgrep -f ^sleep.60.125").is_err();
+    wait_for("the program's end", DEADLINE, ended).map(drop)
+}
+
 fn degraded(name: &str, script: &str, claims: &str, findings: &[(usize, &str)]) -> Result<()> {
+    let (lab, report) = traced_behind(script)?;
+    let summary = report.summary()?;
+    let unavailable = summary["observed_by"]["unavailable"].as_array();
+    let told = unavailable
+        .into_iter()
+        .flatten()
+        .filter(|one| one["what"] == "CAP_SYS_PTRACE");
+    same("rows about it", told.count(), 1).context(summary.to_string())?;
+    hold(&lab, &report, name, &[claims], findings)
+}
+
+/// A masqueraded flow, traced behind a script.
+fn traced_behind(script: &str) -> Result<(Lab, Report)> {
     let lab = cast::one_pod("degraded", RouteBack::Known).up()?;
     masquerade(&lab, &[])?;
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
@@ -96,14 +157,7 @@ fn degraded(name: &str, script: &str, claims: &str, findings: &[(usize, &str)]) 
             answered("10.100.0.5:43210")?,
         )
     })?;
-    let summary = report.summary()?;
-    let unavailable = summary["observed_by"]["unavailable"].as_array();
-    let told = unavailable
-        .into_iter()
-        .flatten()
-        .filter(|one| one["what"] == "CAP_SYS_PTRACE");
-    same("rows about it", told.count(), 1).context(summary.to_string())?;
-    hold(&lab, &report, name, &[claims], findings)
+    Ok((lab, report))
 }
 
 /// The kernel's own description of its types is not there, or is nothing.

@@ -50,6 +50,7 @@ fn reply_dropped_by_policy() -> Result<()> {
     let claims = format!(
         "{REQUEST}
          dropped: NETFILTER_DROP
+         policy-drop: iptables-legacy filter/FORWARD 1
          source-preserved, on the wire 10.12.3.4, reply-lost"
     );
     unheard(
@@ -86,6 +87,7 @@ fn udp_reply_dropped() -> Result<()> {
     })?;
     let claims = "udp 10.12.3.4:43210 > 10.20.30.40:53 from pod pod
         dropped: NETFILTER_DROP
+        policy-drop: iptables-legacy filter/FORWARD 1
         source-preserved, on the wire 10.12.3.4, reply-lost";
     hold(
         &lab,
@@ -202,6 +204,7 @@ fn small_mtu_here() -> Result<()> {
         "{REQUEST}
          dropped: PKT_TOO_BIG
          dropped: NETFILTER_DROP
+         policy-drop: nft t/c handle 2
          source-preserved, on the wire 10.12.3.4, in-progress"
     );
     stuck(&lab, "b8_small_mtu_on_the_node", &claims)

@@ -2,24 +2,29 @@
 
 use super::Tally;
 use super::draft::Draft;
+use super::ground::{QUIET_V4, QUIET_V6, know_neighbours, net, node};
 use super::kernel::{self, Counts};
 use super::packets::{Arrival, Probe};
 use super::random::Random;
 use super::server::Server;
 use super::wire::{Receiver, Sender};
-use crate::lab::{Lab, Topology};
+use super::witness::{Met, Witness};
+use crate::lab::Lab;
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 use tracer_core::evaluate::{End, Fate, Outcome, Rules, evaluate};
-use tracer_core::inventory::{Link, Namespace, Route};
+use tracer_core::inventory::Namespace;
 use tracer_core::ruleset::Ruleset;
 
 /// Packets for each ruleset.
 const PACKETS: usize = 24;
 /// How long a packet that should come may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the trace of a round's packets may take.
+const LATE: Duration = Duration::from_secs(1);
 
 /// The lab and its sockets.
 pub(super) struct Bench {
@@ -28,6 +33,7 @@ pub(super) struct Bench {
     node: Sender,
     peer: Receiver,
     server: Server,
+    witness: Witness,
     here: Namespace,
     /// The next flow's source port.
     sport: u16,
@@ -42,52 +48,40 @@ pub(super) struct Round {
 }
 
 impl Bench {
-    pub(super) fn new() -> Result<Self> {
-        let mut net = Topology::new("replay");
-        net.forward("node")
-            .veth(("pod", "eth0"), ("node", "veth-pod"))
-            .veth(("peer", "eth0"), ("node", "eth0"))
-            .addr("pod", "eth0", "10.12.3.4/24")
-            .addr("node", "veth-pod", "10.12.3.1/24")
-            .addr("node", "eth0", "10.100.0.5/24")
-            .addr("peer", "eth0", "10.100.0.1/24")
-            .route("pod", "default via 10.12.3.1")
-            .route("node", "default via 10.100.0.1");
-        let lab = net.up()?;
+    pub(super) fn new(six: bool) -> Result<Self> {
+        let lab = net(six).up()?;
         // Neighbour discovery would move counters, and so would an answer.
+        let quiet: &[(&str, &str)] = if six { QUIET_V6 } else { QUIET_V4 };
         for ns in ["pod", "node", "peer"] {
-            lab.sysctl(ns, "ipv6/conf/all/disable_ipv6", "1")?;
+            for (key, value) in quiet {
+                lab.sysctl(ns, key, value)?;
+            }
         }
-        kernel::load_sets(&lab)?;
+        if six {
+            know_neighbours(&lab)?;
+        }
+        kernel::load_sets(&lab, six)?;
+        kernel::judge(&lab)?;
         Ok(Self {
-            pod: Sender::new(&lab, "pod")?,
-            node: Sender::new(&lab, "node")?,
-            peer: Receiver::new(&lab, "peer", "eth0")?,
-            server: Server::new(&lab, "node")?,
-            here: node(),
+            pod: Sender::new(&lab, "pod", six)?,
+            node: Sender::new(&lab, "node", six)?,
+            peer: Receiver::new(&lab, "peer", "eth0", six)?,
+            server: Server::new(&lab, "node", six)?,
+            witness: Witness::new(&lab, "node")?,
+            here: node(six),
             sport: 1024,
             lab,
         })
     }
 
     pub(super) fn round(&mut self, draft: &Draft, seed: u64) -> Result<Round> {
+        self.witness.forget()?;
         kernel::load(&self.lab, draft)?;
         let reading = kernel::read(&self.lab, draft)?;
-        let probes = self.probes(seed);
+        let probes = self.probes(draft.six, seed);
         let rules = Rules::new(&reading.ruleset);
-        let outcomes: Vec<Outcome<'_>> = probes
-            .iter()
-            .map(|probe| {
-                let ask = |delivered| {
-                    let (packet, way) = probe.packet(delivered);
-                    evaluate(&rules, &packet, way, &self.here)
-                };
-                match ask(probe.delivered) {
-                    outcome if probe.delivered && moved(&outcome) => ask(false),
-                    outcome => outcome,
-                }
-            })
-            .collect();
+        let asked = probes.iter().map(|probe| self.ask(&rules, probe));
+        let outcomes: Vec<Outcome<'_>> = asked.collect();
         let arrivals = self.send(&probes, &outcomes)?;
         let certain = outcomes
             .iter()
@@ -102,24 +96,86 @@ impl Bench {
                 );
             }
         }
+        let traced = self.rules_met(&reading.ruleset, &probes, &outcomes, &mut difference)?;
+        let mut counted = false;
         if certain {
-            self.counters(draft, &reading.ruleset, &outcomes, &mut difference)?;
+            let counters = kernel::counts(&self.lab, draft)?;
+            self.witness.listen()?;
+            // What a REJECT sends back passes rules too, and so does what IPv6 has to say.
+            counted = !self.witness.saw_others(&probes);
+            if counted {
+                compare_counters(&counters, &reading.ruleset, &outcomes, &mut difference);
+            }
         }
         kernel::clear(&self.lab, draft)?;
         let difference = (!difference.is_empty())
             .then(|| format!("{difference}\nthe dump was:\n{}", reading.dump));
         Ok(Round {
-            tally: Tally::of(&outcomes),
+            tally: Tally::of(&outcomes, traced, counted),
             certain,
             difference,
         })
     }
 
-    fn probes(&mut self, seed: u64) -> Vec<Probe> {
+    /// What the rules do to a packet: where it goes, which is known only when rules have chosen its
+    /// destination, decides which of them it meets then.
+    fn ask<'r>(&self, rules: &Rules<'r>, probe: &Probe) -> Outcome<'r> {
+        let ask = |delivered| {
+            let (packet, way) = probe.packet(delivered);
+            evaluate(rules, &packet, way, &self.here)
+        };
+        let outcome = ask(probe.delivered);
+        let mut ends = outcome.ends.iter();
+        let moved = ends.find(|end| end.destination.is_some());
+        let mine = |addr| {
+            let mut addrs = self.here.links.values().flat_map(|link| &link.addrs);
+            addrs.any(|net| net.addr() == addr)
+        };
+        match moved.and_then(|end| end.dst.0).map(mine) {
+            Some(delivered) if delivered != probe.delivered => ask(delivered),
+            _ => outcome,
+        }
+    }
+
+    /// Compares the rules that the kernel's trace names for each packet, in order, with those that
+    /// the evaluator says it met: the last one of a traversal is the one that decided. Returns how
+    /// many the kernel named.
+    fn rules_met(
+        &mut self,
+        rules: &Ruleset,
+        probes: &[Probe],
+        outcomes: &[Outcome<'_>],
+        difference: &mut String,
+    ) -> Result<usize> {
+        let mut named = 0;
+        let deadline = Instant::now() + LATE;
+        for (probe, outcome) in probes.iter().zip(outcomes) {
+            let possible: Vec<Met<'_>> = outcome.ends.iter().map(Met::of).collect();
+            let met = loop {
+                self.witness.listen()?;
+                let met = self.witness.met(probe, rules);
+                // A packet that is dropped is not waited for: it may still be on its way.
+                if possible.contains(&met) || Instant::now() > deadline {
+                    break met;
+                }
+                std::thread::yield_now();
+            };
+            named += met.len();
+            if !possible.contains(&met) {
+                let _ = writeln!(
+                    difference,
+                    "{probe:?} met {met:?}, should have met {possible:?}"
+                );
+            }
+        }
+        Ok(named)
+    }
+
+    fn probes(&mut self, six: bool, seed: u64) -> Vec<Probe> {
         let mut random = Random::new(!seed);
         let probes = (0..PACKETS).map(|n| {
             self.sport = self.sport.checked_add(1).unwrap_or(1024);
-            Probe::random(1 + n as u16, self.sport, &mut random)
+            Probe::random(1 + n as u16, self.sport, six, &mut random)
         });
         probes.collect()
     }
@@ -161,38 +217,6 @@ impl Bench {
         }
     }
 
-    /// Compares every rule's counter with how often the evaluator saw its tests hold.
-    fn counters(
-        &self,
-        draft: &Draft,
-        ruleset: &Ruleset,
-        outcomes: &[Outcome<'_>],
-        difference: &mut String,
-    ) -> Result<()> {
-        let mut expected = zero(ruleset);
-        for at in outcomes.iter().flat_map(|o| &o.ends).flat_map(|e| &e.trace) {
-            let id = at.id();
-            let key = (kernel::table_key(&id.table), id.chain, id.index);
-            *expected.entry(key).or_insert(0) += 1;
-        }
-        let counted = kernel::counts(&self.lab, draft)?;
-        for (rule, count) in &expected {
-            let kernel = counted.get(rule);
-            if kernel != Some(count) {
-                let _ = writeln!(difference, "{rule:?} matched {kernel:?}, should {count}");
-            }
-        }
-        if counted.len() != expected.len() {
-            let _ = writeln!(
-                difference,
-                "{} rules are counted, {} read",
-                counted.len(),
-                expected.len()
-            );
-        }
-        Ok(())
-    }
-
     /// Takes rules out for as long as the difference stays.
     pub(super) fn smallest(
         &mut self,
@@ -216,9 +240,33 @@ impl Bench {
     }
 }
 
-/// Whether a packet for the node is sent elsewhere.
-fn moved(outcome: &Outcome<'_>) -> bool {
-    outcome.ends.iter().any(|end| end.destination.is_some())
+/// Compares every rule's counter with how often the evaluator saw its tests hold.
+fn compare_counters(
+    counted: &Counts,
+    ruleset: &Ruleset,
+    outcomes: &[Outcome<'_>],
+    difference: &mut String,
+) {
+    let mut expected = zero(ruleset);
+    for met in outcomes.iter().flat_map(|o| &o.ends).flat_map(|e| &e.trace) {
+        let id = met.at.id();
+        let key = (kernel::table_key(&id.table), id.chain, id.index);
+        *expected.entry(key).or_insert(0) += 1;
+    }
+    for (rule, count) in &expected {
+        let kernel = counted.get(rule);
+        if kernel != Some(count) {
+            let _ = writeln!(difference, "{rule:?} matched {kernel:?}, should {count}");
+        }
+    }
+    if counted.len() != expected.len() {
+        let _ = writeln!(
+            difference,
+            "{} rules are counted, {} read",
+            counted.len(),
+            expected.len()
+        );
+    }
 }
 
 /// Whether a packet fared so.
@@ -247,30 +295,4 @@ fn zero(ruleset: &Ruleset) -> Counts {
         }
     }
     counts
-}
-
-/// The node as the evaluator is told of it.
-fn node() -> Namespace {
-    let link = |name: &str, addr: &str| Link {
-        name: name.to_owned(),
-        addrs: addr.parse().into_iter().collect(),
-        loopback: name == "lo",
-        up: true,
-        ..Link::default()
-    };
-    let links = [
-        (1, link("lo", "127.0.0.1/8")),
-        (2, link("veth-pod", "10.12.3.1/24")),
-        (3, link("eth0", "10.100.0.5/24")),
-    ];
-    let default = Route {
-        to: ipnet::Ipv4Net::default().into(),
-        via: Some([10, 100, 0, 1].into()),
-        ifindex: 3,
-    };
-    Namespace {
-        links: links.into(),
-        routes: vec![default],
-        ..Namespace::default()
-    }
 }

@@ -1,6 +1,7 @@
 //! A made-up ruleset, as text for the tools that load it. Rules can be taken out one by one, to find
 //! the smallest one that still shows a difference.
 
+use super::six;
 use std::fmt::Write as _;
 
 /// Which tools load it.
@@ -14,6 +15,8 @@ pub(super) enum Tool {
 /// A ruleset, perhaps of two stores.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
+    /// Whether it is for IPv6. The text of its parts is for IPv4 all the same.
+    pub(super) six: bool,
     pub(super) tables: Vec<Table>,
 }
 
@@ -52,7 +55,7 @@ impl Draft {
                 Tool::Legacy | Tool::IptablesNft => restored(&mut text, table),
             }
         }
-        text
+        if self.six { six::text(&text) } else { text }
     }
 
     /// All of it, for people.

@@ -74,7 +74,7 @@ pub(super) fn tables(tool: Tool, random: &mut Random) -> Vec<Table> {
 }
 
 /// Every table, with no rules and policies that accept: a table that is not mentioned keeps both.
-pub(super) fn empty() -> Draft {
+pub(super) fn empty(six: bool) -> Draft {
     let chain = |(name, _): &(&str, Role)| Chain {
         name: (*name).to_owned(),
         head: "ACCEPT".to_owned(),
@@ -87,6 +87,7 @@ pub(super) fn empty() -> Draft {
         chains: builtin.iter().map(chain).collect(),
     };
     Draft {
+        six,
         tables: SHAPES.iter().map(table).collect(),
     }
 }
@@ -141,7 +142,11 @@ fn filled(
             }
         }
         words.sort_by_key(|word| !word.starts_with("-p ") && !word.starts_with("! -p "));
-        words.push(target(role, &callable, random));
+        let target = target(name, role, &callable, random);
+        if target.starts_with("-p ") {
+            words.retain(|word| !of_transport(word));
+        }
+        words.push(target);
         words.join(" ")
     });
     Chain {
@@ -149,6 +154,11 @@ fn filled(
         head: head.to_owned(),
         rules: rules.collect(),
     }
+}
+
+/// Whether a test asks for the protocol or what only it has.
+fn of_transport(test: &str) -> bool {
+    test.contains("-p ")
 }
 
 fn clashes(one: &str, other: &str) -> bool {
@@ -224,7 +234,7 @@ fn ports(random: &mut Random) -> String {
     }
 }
 
-fn target(role: Role, callable: &[&str], random: &mut Random) -> String {
+fn target(chain: &str, role: Role, callable: &[&str], random: &mut Random) -> String {
     if !callable.is_empty() && random.percent(40) {
         let how = if random.percent(80) { "-j" } else { "-g" };
         return format!("{how} {}", random.pick(callable));
@@ -236,11 +246,21 @@ fn target(role: Role, callable: &[&str], random: &mut Random) -> String {
         (_, 3) => String::new(),
         (Role::Raw, 4) => "-j CT --notrack".to_owned(),
         (Role::Raw | Role::Filter, 5) => "-j DROP".to_owned(),
+        (Role::Filter, 6 | 7) => "-j REJECT --reject-with icmp-port-unreachable".to_owned(),
         (Role::Filter | Role::Raw, _) => "-j ACCEPT".to_owned(),
         (Role::Mangle, 4) => "-j DROP".to_owned(),
         (Role::Mangle, 5) => "-j CONNMARK --save-mark --nfmask 0xffff --ctmask 0xffff".to_owned(),
         (Role::Mangle, 6) => "-j CONNMARK --restore-mark --nfmask 0xff --ctmask 0xff".to_owned(),
         (Role::Mangle, _) | (_, 4) => mark(random),
+        // Where it comes back to the node, nobody may answer: only the node's UDP sockets are silent.
+        (Role::NatBefore, 5) if chain == "PREROUTING" => {
+            "-p udp -j REDIRECT --to-ports 8080".to_owned()
+        }
+        (Role::NatBefore, 6) => format!(
+            "-p tcp -j DNAT --to-destination {}:8080",
+            random.pick(ELSEWHERE)
+        ),
+        (Role::NatAfter, 5 | 6) if chain == "POSTROUTING" => "-j MASQUERADE".to_owned(),
         (Role::NatBefore, _) => format!("-j DNAT --to-destination {}", random.pick(ELSEWHERE)),
         (Role::NatAfter, _) => format!("-j SNAT --to-source {}", random.pick(ALIASES)),
     }

@@ -27,6 +27,8 @@ enum Role {
     Raw,
     /// Filter chains.
     Filter,
+    /// Filter chains of hooks at which a packet may be rejected.
+    Gate,
     /// nat, prerouting and output.
     Before,
     /// nat, postrouting and input.
@@ -40,16 +42,16 @@ const BASES: &[(&str, &str, Role)] = &[
     ("nat", "prerouting priority -100", Role::Before),
     ("nat", "prerouting priority -90", Role::Before),
     ("filter", "prerouting priority -50", Role::Filter),
-    ("filter", "forward priority 0", Role::Filter),
-    ("filter", "forward priority -10", Role::Filter),
+    ("filter", "forward priority 0", Role::Gate),
+    ("filter", "forward priority -10", Role::Gate),
     ("filter", "postrouting priority 0", Role::Filter),
     ("nat", "postrouting priority 90", Role::After),
     ("nat", "postrouting priority 100", Role::After),
     ("nat", "postrouting priority 110", Role::After),
     ("filter", "postrouting priority 200", Role::Filter),
-    ("filter", "input priority 0", Role::Filter),
+    ("filter", "input priority 0", Role::Gate),
     ("filter", "output priority -300", Role::Raw),
-    ("filter", "output priority 10", Role::Filter),
+    ("filter", "output priority 10", Role::Gate),
     ("nat", "output priority -100", Role::Before),
 ];
 
@@ -99,7 +101,8 @@ fn filled(
         .filter(|(_, of)| *of == role)
         .map(|(name, _)| name.as_str())
         .collect();
-    let rules = (0..random.below(7)).map(|_| {
+    let rules = 0..random.below(7);
+    let rules = rules.map(|_| {
         let mut words: Vec<String> = Vec::new();
         for _ in 0..random.below(4) {
             let test = test(role, random);
@@ -111,7 +114,7 @@ fn filled(
                 words.push(test);
             }
         }
-        let action = action(role, &callable, random);
+        let action = action(&head, role, &callable, random);
         if of_transport(&action) {
             words.retain(|word| !of_transport(word));
             words.push("meta l4proto udp".to_owned());
@@ -120,10 +123,11 @@ fn filled(
         words.extend(["counter".to_owned(), action]);
         words.join(" ")
     });
+    let rules = rules.collect();
     Chain {
         name: name.to_owned(),
         head,
-        rules: rules.collect(),
+        rules,
     }
 }
 
@@ -169,7 +173,7 @@ fn test(role: Role, random: &mut Random) -> String {
         13 if role != Role::Raw => {
             format!(
                 "ct state {}",
-                random.pick(&["new", "invalid", "{ new, related }"])
+                random.pick(&["new", "invalid", "established,related", "{ new, related }"])
             )
         }
         14 => format!("fib daddr type {not}{}", random.pick(&["local", "unicast"])),
@@ -181,16 +185,28 @@ fn test(role: Role, random: &mut Random) -> String {
     }
 }
 
-fn action(role: Role, callable: &[&str], random: &mut Random) -> String {
+fn action(chain: &str, role: Role, callable: &[&str], random: &mut Random) -> String {
     if !callable.is_empty() && random.percent(40) {
         let to = random.pick(callable);
-        return match random.below(5) {
+        return match random.below(8) {
             0 => format!("goto {to}"),
+            5 if role != Role::Raw => {
+                format!("ct state vmap {{ new : jump {to}, invalid : return }}")
+            }
+            6 => format!("iifname vmap {{ \"veth-pod\" : goto {to}, \"eth0\" : accept }}"),
+            7 => format!(
+                "meta mark vmap {{ 0x1 : jump {to}, 0x20-0x4000 : return, 0x8000 : accept }}"
+            ),
             1 => format!("ip daddr vmap {{ 10.40.0.0/16 : jump {to}, 203.0.113.5 : return }}"),
             2 => format!("udp dport vmap {{ 53 : jump {to}, 80 : accept, 1000-9000 : goto {to} }}"),
             _ => format!("jump {to}"),
         };
     }
+    let role = match role {
+        Role::Gate if random.percent(15) => return "reject".to_owned(),
+        Role::Gate => Role::Filter,
+        role => role,
+    };
     match (role, random.below(10)) {
         (_, 0) => "accept".to_owned(),
         (_, 1 | 2) => "return".to_owned(),
@@ -199,7 +215,15 @@ fn action(role: Role, callable: &[&str], random: &mut Random) -> String {
         (Role::Raw | Role::Filter, 5) => "drop".to_owned(),
         (Role::Filter, 6) => "ct mark set meta mark".to_owned(),
         (Role::Filter, 7) => "meta mark set ct mark".to_owned(),
-        (Role::Raw | Role::Filter, _) | (_, 4) => mark(random),
+        (Role::Raw | Role::Filter | Role::Gate, _) | (_, 4) => mark(random),
+        // Where it comes back to the node, nobody may answer: only the node's UDP sockets are silent.
+        (Role::Before, 5) if chain.contains("prerouting") => {
+            "udp dport 1-65535 redirect to :443".to_owned()
+        }
+        (Role::Before, 6) => {
+            "dnat ip to ip daddr map { 10.40.1.1 : 10.41.1.1, 203.0.113.0/24 : 10.40.2.2 }"
+                .to_owned()
+        }
         (Role::Before, _) => format!("dnat ip to {}", random.pick(ELSEWHERE)),
         (Role::After, 5) => "snat ip to ip saddr map @aliases".to_owned(),
         (Role::After, 6) => "masquerade".to_owned(),

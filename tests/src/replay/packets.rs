@@ -1,8 +1,9 @@
 //! Made-up packets, and their bytes.
 
 use super::random::Random;
+use super::six;
 use super::words::{PORTS, SOURCES, TARGETS};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use tracer_core::evaluate::{Bits, Owner, Packet, Way};
 use tracer_core::packet::{Proto, Tuple};
 
@@ -12,10 +13,11 @@ const NODE: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 5);
 /// A packet to be sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
-    /// Its number, in the IPv4 identification: translation keeps it.
+    /// Its number, in the IPv4 identification or the IPv6 flow label: translation keeps it.
     pub(super) id: u16,
-    pub(super) src: Ipv4Addr,
-    pub(super) dst: Ipv4Addr,
+    pub(super) src: IpAddr,
+    pub(super) dst: IpAddr,
+    /// ICMP is ICMPv6 in IPv6.
     pub(super) proto: u8,
     /// Unique, so that each packet is a flow; the identifier of an echo request.
     pub(super) sport: u16,
@@ -27,19 +29,24 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    pub(super) fn random(id: u16, sport: u16, random: &mut Random) -> Self {
-        let addr = |text: &str| text.parse().unwrap_or(Ipv4Addr::UNSPECIFIED);
+    pub(super) fn random(id: u16, sport: u16, six: bool, random: &mut Random) -> Self {
+        let of = |four: Ipv4Addr| match six {
+            true => IpAddr::V6(six::addr(four)),
+            false => IpAddr::V4(four),
+        };
+        let addr = |text: &str| of(text.parse().unwrap_or(Ipv4Addr::UNSPECIFIED));
+        let icmp = if six { 58 } else { 1 };
         let local = random.percent(20);
         let delivered = !local && random.percent(20);
         Self {
             id,
             src: if local {
-                NODE
+                of(NODE)
             } else {
                 addr(random.pick(SOURCES))
             },
             dst: if delivered {
-                NODE
+                of(NODE)
             } else {
                 addr(random.pick(TARGETS))
             },
@@ -47,7 +54,7 @@ impl Probe {
             proto: if delivered {
                 17
             } else {
-                [6, 6, 17, 17, 1][random.below(5)]
+                [6, 6, 17, 17, icmp][random.below(5)]
             },
             sport,
             dport: PORTS[random.below(PORTS.len())],
@@ -56,15 +63,23 @@ impl Probe {
         }
     }
 
+    fn is_icmp(&self) -> bool {
+        Proto(self.proto).is_icmp()
+    }
+
+    /// As conntrack has it.
+    pub(super) fn tuple(&self) -> Tuple {
+        Tuple {
+            src: self.src,
+            sport: self.sport,
+            dst: self.dst,
+            dport: if self.is_icmp() { 0 } else { self.dport },
+            proto: Proto(self.proto),
+        }
+    }
+
     /// As the evaluator is asked: the packet, for a local socket or for the outside, and its hooks.
     pub(super) fn packet(&self, delivered: bool) -> (Packet, Way) {
-        let tuple = Tuple {
-            src: self.src.into(),
-            sport: self.sport,
-            dst: self.dst.into(),
-            dport: if self.proto == 1 { 0 } else { self.dport },
-            proto: Proto(self.proto),
-        };
         let iif = if self.local { "" } else { "veth-pod" };
         let oif = if delivered { "" } else { "eth0" };
         let owner = if self.local {
@@ -75,12 +90,12 @@ impl Probe {
         let packet = Packet {
             mark: Bits::all(0),
             tcp_flags: (self.proto == 6).then_some(2),
-            icmp: (self.proto == 1).then_some((8, 0)),
+            icmp: self.is_icmp().then_some((self.echo(), 0)),
             length: u32::try_from(self.bytes().len()).ok(),
             ttl: Some(if self.local { 64 } else { 63 }),
             uid: owner,
             gid: owner,
-            ..Packet::first(tuple, Some(iif), Some(oif))
+            ..Packet::first(self.tuple(), Some(iif), Some(oif))
         };
         let way = match (self.local, delivered) {
             (true, _) => Way::Sent,
@@ -90,25 +105,40 @@ impl Probe {
         (packet, way)
     }
 
-    /// The whole IPv4 packet.
+    /// The type of an echo request.
+    fn echo(&self) -> u8 {
+        if self.proto == 1 { 8 } else { 128 }
+    }
+
+    /// The whole packet.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut body = self.transport();
         let at = match self.proto {
-            6 => Some(16),
-            1 => Some(2),
-            _ => None, // UDP may go without a checksum
+            6 => 16,
+            17 => 6,
+            _ => 2,
         };
-        if let Some(at) = at {
-            let sum = checksum(&self.pseudo_header(body.len()), &body);
-            body[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-        }
-        let length = (20 + body.len()) as u16;
-        let mut packet = vec![0x45, 0];
-        packet.extend(length.to_be_bytes());
-        packet.extend(self.id.to_be_bytes());
-        packet.extend([0, 0, 64, self.proto, 0, 0]);
-        packet.extend(self.src.octets());
-        packet.extend(self.dst.octets());
+        let sum = checksum(&self.pseudo_header(body.len()), &body);
+        body[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        let length = body.len() as u16;
+        let mut packet = match self.src {
+            IpAddr::V4(_) => {
+                let mut header = vec![0x45, 0];
+                header.extend((20 + length).to_be_bytes());
+                header.extend(self.id.to_be_bytes());
+                header.extend([0, 0, 64, self.proto, 0, 0]);
+                header
+            }
+            IpAddr::V6(_) => {
+                let mut header = vec![0x60, 0];
+                header.extend(self.id.to_be_bytes());
+                header.extend(length.to_be_bytes());
+                header.extend([self.proto, 64]);
+                header
+            }
+        };
+        packet.extend(octets(self.src));
+        packet.extend(octets(self.dst));
         packet.extend(body);
         packet
     }
@@ -122,18 +152,26 @@ impl Probe {
                 tcp
             }
             17 => [sport, dport, [0, 10], [0, 0], self.id.to_be_bytes()].concat(),
-            _ => [[8, 0], [0, 0], sport, [0, 1]].concat(),
+            _ => [[self.echo(), 0], [0, 0], sport, [0, 1]].concat(),
         }
     }
 
+    /// What the checksum covers besides the body: nothing for ICMP, which ICMPv6 differs in.
     fn pseudo_header(&self, length: usize) -> Vec<u8> {
         if self.proto == 1 {
             return Vec::new();
         }
-        let mut header = [self.src.octets(), self.dst.octets()].concat();
+        let mut header = [octets(self.src), octets(self.dst)].concat();
         header.extend([0, self.proto]);
         header.extend((length as u16).to_be_bytes());
         header
+    }
+}
+
+fn octets(addr: IpAddr) -> Vec<u8> {
+    match addr {
+        IpAddr::V4(four) => four.octets().to_vec(),
+        IpAddr::V6(six) => six.octets().to_vec(),
     }
 }
 
@@ -153,20 +191,22 @@ fn checksum(first: &[u8], second: &[u8]) -> u16 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub(super) id: u16,
-    pub(super) src: Ipv4Addr,
-    pub(super) dst: Option<Ipv4Addr>,
+    pub(super) src: IpAddr,
+    pub(super) dst: Option<IpAddr>,
 }
 
 impl Arrival {
-    /// Reads an IPv4 packet, from its network header.
+    /// Reads a packet, from its network header.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let header: &[u8; 20] = bytes.first_chunk()?;
-        let four =
-            |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
-        (header[0] == 0x45).then(|| Self {
-            id: u16::from_be_bytes([header[4], header[5]]),
-            src: four(12),
-            dst: Some(four(16)),
-        })
+        let half = |at: usize| Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+        let four = |at: usize| Some(IpAddr::from(*bytes.get(at..)?.first_chunk::<4>()?));
+        let six = |at: usize| Some(IpAddr::from(*bytes.get(at..)?.first_chunk::<16>()?));
+        let (id, src, dst) = match bytes.first()? {
+            0x45 => (half(4)?, four(12)?, four(16)?),
+            0x60 => (half(2)?, six(8)?, six(24)?),
+            _ => return None,
+        };
+        let dst = Some(dst);
+        Some(Self { id, src, dst })
     }
 }

@@ -5,16 +5,21 @@ use super::words::PORTS;
 use crate::lab::Lab;
 use anyhow::{Context as _, Result};
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 /// UDP sockets that never answer.
 #[derive(Debug)]
 pub(super) struct Server(Vec<UdpSocket>);
 
 impl Server {
-    pub(super) fn new(lab: &Lab, ns: &str) -> Result<Self> {
+    pub(super) fn new(lab: &Lab, ns: &str, six: bool) -> Result<Self> {
+        let any: IpAddr = if six {
+            Ipv6Addr::UNSPECIFIED.into()
+        } else {
+            Ipv4Addr::UNSPECIFIED.into()
+        };
         let bind = |port: &u16| -> Result<UdpSocket> {
-            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, *port))?;
+            let socket = UdpSocket::bind((any, *port))?;
             socket.set_nonblocking(true)?;
             Ok(socket)
         };
@@ -30,10 +35,7 @@ impl Server {
                 match socket.recv_from(&mut id) {
                     Ok((_, from)) => seen.push(Arrival {
                         id: u16::from_be_bytes(id),
-                        src: match from.ip() {
-                            IpAddr::V4(v4) => v4,
-                            IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
-                        },
+                        src: from.ip(),
                         dst: None,
                     }),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,

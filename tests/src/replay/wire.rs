@@ -1,4 +1,4 @@
-//! Sending whole IPv4 packets, and seeing what arrives.
+//! Sending whole packets, and seeing what arrives.
 
 use super::packets::Arrival;
 use crate::lab::Lab;
@@ -7,7 +7,7 @@ use nix::net::if_::if_nametoindex;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::ErrorKind;
 use std::mem::{size_of, zeroed};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd as _;
 
 /// Packets sent and not yet seen, at most: the peer's queue must hold them.
@@ -18,11 +18,11 @@ const QUEUE: usize = 4 << 20;
 pub(super) struct Sender(Socket);
 
 impl Sender {
-    pub(super) fn new(lab: &Lab, ns: &str) -> Result<Self> {
+    pub(super) fn new(lab: &Lab, ns: &str, six: bool) -> Result<Self> {
         let socket = lab.in_ns(ns, || {
             // Protocol IPPROTO_RAW: the header is the caller's.
             Socket::new(
-                Domain::IPV4,
+                if six { Domain::IPV6 } else { Domain::IPV4 },
                 Type::RAW,
                 Some(Protocol::from(libc::IPPROTO_RAW)),
             )
@@ -31,8 +31,8 @@ impl Sender {
     }
 
     /// Sends one. A local drop is told as an error, which is no failure here.
-    pub(super) fn send(&self, dst: Ipv4Addr, packet: &[u8]) -> Result<()> {
-        match self.0.send_to(packet, &SocketAddrV4::new(dst, 0).into()) {
+    pub(super) fn send(&self, dst: IpAddr, packet: &[u8]) -> Result<()> {
+        match self.0.send_to(packet, &SocketAddr::new(dst, 0).into()) {
             Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(()),
             sent => sent.map(drop).with_context(|| format!("send to {dst}")),
         }
@@ -44,10 +44,15 @@ impl Sender {
 pub(super) struct Receiver(Socket);
 
 impl Receiver {
-    pub(super) fn new(lab: &Lab, ns: &str, ifname: &str) -> Result<Self> {
+    pub(super) fn new(lab: &Lab, ns: &str, ifname: &str, six: bool) -> Result<Self> {
         let socket = lab.in_ns(ns, || -> Result<Socket> {
             let index = i32::try_from(if_nametoindex(ifname)?)?;
-            let all = u16::to_be(libc::ETH_P_IP as u16);
+            let kind = if six {
+                libc::ETH_P_IPV6
+            } else {
+                libc::ETH_P_IP
+            };
+            let all = u16::to_be(kind as u16);
             let kind = Protocol::from(i32::from(all));
             let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(kind))?;
             bind(&socket, index, all)?;

@@ -76,6 +76,7 @@ fn rewrites(all: &[Value]) -> Vec<String> {
             lines.push(rewrite(one));
         }
         lines.extend(rewriter(one));
+        lines.extend(program(&one["program"]));
     }
     lines
 }
@@ -101,10 +102,16 @@ fn rewriter(rewrite: &Value) -> Option<String> {
     rule(&rewrite["rule"]).map(|rule| format!("rule {rule}{}", marked.unwrap_or_default()))
 }
 
-/// A rule's place: backend, table, chain, and its number there or its handle.
+/// The program behind a rewrite.
+fn program(program: &Value) -> Option<String> {
+    (!program.is_null()).then(|| format!("program {}", text(&program["name"])))
+}
+
+/// A rule's place: backend, table, chain, and its number there or its handle; a chain's policy has none.
 fn rule(rule: &Value) -> Option<String> {
     let number = match (&rule["handle"], text(&rule["backend"]).as_str()) {
         (handle, "nft") if !handle.is_null() => format!("handle {handle}"),
+        _ if rule["index"].is_null() => "policy".to_owned(),
         _ => text(&rule["index"]),
     };
     let place = |rule: &Value| {

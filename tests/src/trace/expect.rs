@@ -9,11 +9,12 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use super::Report;
 use super::digest::{digest, findings};
-use super::normal::{Names, whole};
+use super::normal::{Names, whole, without_kernels_words};
 
 static EXPECTED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/expected.rs"));
 
@@ -91,8 +92,11 @@ impl Expected<'_> {
 
 /// The kernel that the labs run on.
 fn kernel() -> String {
-    env::var("SRCTRACE_LAB_KERNEL").unwrap_or_else(|_| "native".to_owned())
+    env::var("SRCTRACE_LAB_KERNEL").unwrap_or_else(|_| NATIVE.to_owned())
 }
+
+/// The name of the machine's own.
+const NATIVE: &str = "native";
 
 /// Claims with the reasons of drops as that kernel names them: labs spell out the newest names.
 fn reasons_of(kernel: &str, claims: &str) -> String {
@@ -125,11 +129,10 @@ fn no_loss(report: &Report) -> Result<()> {
 /// # Errors
 /// When it differs, or there is no such file.
 pub fn compare(name: &str, report: &Report, names: &Names) -> Result<()> {
-    let mut is =
-        serde_json::to_string_pretty(&whole(report, names)?).context("print the report")?;
-    is.push('\n');
+    let is = whole(report, names)?;
     let kernel = kernel();
     if updating() {
+        let is = pretty(&is)?;
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("expect")
             .join(format!("{name}.json"));
@@ -144,16 +147,35 @@ pub fn compare(name: &str, report: &Report, names: &Names) -> Result<()> {
     let Some(should) = find(&format!("{name}@{kernel}")).or_else(|| find(name)) else {
         bail!(
             "there is no expect/{name}.json; run with UPDATE_EXPECT=1 (or take what follows), read it, commit it\n\
-             --- expect/{name}.json\n{is}--- end of expect/{name}.json"
+             --- expect/{name}.json\n{}--- end of expect/{name}.json",
+            pretty(&is)?
         );
+    };
+    let (is, should) = if kernel == NATIVE {
+        (pretty(&is)?, should.to_owned())
+    } else {
+        let should =
+            serde_json::from_str(should).with_context(|| format!("read expect/{name}.json"))?;
+        (elsewhere(is)?, elsewhere(should)?)
     };
     if is != should {
         bail!(
             "the report is not that of expect/{name}.json:\n{}",
-            difference(should, &is)
+            difference(&should, &is)
         );
     }
     Ok(())
+}
+
+fn pretty(value: &Value) -> Result<String> {
+    let text = serde_json::to_string_pretty(value).context("print a report")?;
+    Ok(text + "\n")
+}
+
+/// A report without the words of the kernel that it was written on.
+fn elsewhere(mut report: Value) -> Result<String> {
+    without_kernels_words(&mut report);
+    pretty(&report)
 }
 
 /// The lines that differ, with three lines around them.

@@ -7,20 +7,27 @@ mod place;
 mod ruling;
 mod seen_rule;
 mod step;
+mod stopped;
+mod suspect;
 
 pub use passage::Passage;
 pub use place::{role_word, whose};
-pub(crate) use seen_rule::was_met;
+pub(crate) use seen_rule::evidence;
+
+pub use suspect::{Change, Doubt, Suspect, doubts, name_programs};
 
 pub use ruling::{Consulted, Ruling, name_rules, rulings, view};
+pub use stopped::{Stopped, Stopper, stopped};
 
-use crate::event::{Conntrack, Dir, NetnsId};
+use crate::event::{Conntrack, Dir, NetnsId, Tap};
 use crate::inventory::Inventory;
 use crate::journey::{Direction, Hop, Journey, Place};
 use crate::packet::Tuple;
-use crate::report::{AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence};
+use crate::report::{
+    AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteHook,
+};
 use std::net::SocketAddr;
-use step::{Side, Step, tc_hook};
+use step::{Part, Side, Step, tc_hook};
 
 /// The request as its origin sent it.
 #[must_use]
@@ -89,7 +96,7 @@ fn entries<'a>(
 
 /// Every change of address or port, request first, in the order in which the packets met them.
 #[must_use]
-pub fn rewrites(journey: &Journey, inventory: &Inventory) -> Vec<Rewrite> {
+pub fn changes(journey: &Journey, inventory: &Inventory) -> Vec<Change> {
     let mut found = Vec::new();
     for direction in [Direction::Request, Direction::Reply] {
         Walk {
@@ -118,7 +125,7 @@ struct Walk<'a> {
     journey: &'a Journey,
     inventory: &'a Inventory,
     direction: Direction,
-    found: &'a mut Vec<Rewrite>,
+    found: &'a mut Vec<Change>,
 }
 
 impl<'a> Walk<'a> {
@@ -144,6 +151,7 @@ impl<'a> Walk<'a> {
                     after: enters,
                     tc: None,
                     forwarded: false,
+                    part: Part::Whole,
                 });
             }
             let (tc_from, tc_to) = match hop.place.dir {
@@ -157,6 +165,7 @@ impl<'a> Walk<'a> {
                 after: leaves,
                 tc: Some(hop),
                 forwarded: false,
+                part: Part::Whole,
             });
             previous = Some((hop, leaves));
         }
@@ -177,31 +186,45 @@ impl<'a> Walk<'a> {
                 before: tuple,
                 after,
                 tc: None,
-                forwarded: self.direction == Direction::Reply && is_forwarded(journey),
+                forwarded: match self.direction {
+                    Direction::Request => left_unseen(journey).is_some(),
+                    Direction::Reply => is_forwarded(journey),
+                },
+                part: Part::Whole,
             });
         }
     }
 
     /// The destination is translated before the route is chosen, the source after.
-    fn step(&mut self, step: &Step<'_>) {
-        let (b, a) = (step.before, step.after);
-        self.change(step, Side::Destination, b.destination(), a.destination());
-        self.change(step, Side::Source, b.source(), a.source());
+    fn step(&mut self, step: &Step<'a>) {
+        if step.before == step.after {
+            return;
+        }
+        for step in step.parts() {
+            let (b, a) = (step.before, step.after);
+            self.change(&step, Side::Destination, b.destination(), a.destination());
+            self.change(&step, Side::Source, b.source(), a.source());
+        }
     }
 
-    fn change(&mut self, step: &Step<'_>, side: Side, from: SocketAddr, to: SocketAddr) {
+    fn change(&mut self, step: &Step<'a>, side: Side, from: SocketAddr, to: SocketAddr) {
         if from == to {
             return;
         }
         let netns = step.netns();
-        let shown = netns.filter(|ns| step.tc.is_none() && self.shown(step, side, *ns));
-        let (agent, hook) = match (step.tc, shown) {
+        let whole = step.tc.is_none() && step.part == Part::Whole;
+        let shown = netns.filter(|_| whole);
+        let shown = shown.and_then(|ns| self.shown(step, side, ns));
+        let (agent, hook) = match (step.tc, &shown) {
             (Some(hop), _) => (RewriteAgent::TcBpf, Some(tc_hook(hop.place.dir))),
+            (None, Some(shown)) if shown.is_by_ipvs(side) => {
+                (RewriteAgent::Ipvs, Some(ipvs_hook(self.direction)))
+            }
             (None, Some(_)) => (RewriteAgent::Netfilter, Some(step.hook(side))),
             (None, None) => (RewriteAgent::Unknown, None),
         };
         let number = |hop: Option<&Hop>| hop.and_then(|h| number_at(self.journey, h.place));
-        self.found.push(Rewrite {
+        let rewrite = Rewrite {
             direction: match self.direction {
                 Direction::Request => RewriteDirection::Request,
                 Direction::Reply => RewriteDirection::Reply,
@@ -221,20 +244,65 @@ impl<'a> Walk<'a> {
                 Some(_) => RewriteEvidence::Conntrack,
                 None => RewriteEvidence::Between,
             },
-        });
+        };
+        let change = Change::new(rewrite, step, self.inventory);
+        self.found.push(change);
     }
 
-    /// Whether an entry of the namespace makes just this change.
-    fn shown(&self, step: &Step<'_>, side: Side, netns: NetnsId) -> bool {
+    /// The entry of the namespace that makes just this change.
+    fn shown(&self, step: &Step<'a>, side: Side, netns: NetnsId) -> Option<Shown<'a>> {
         let own = step.to.and_then(|h| h.conntrack.as_ref());
-        entries(self.journey, netns, own).any(|ct| {
-            [ct.orig, ct.reply].into_iter().any(|tuple| {
+        entries(self.journey, netns, own).find_map(|ct| {
+            let mut ways = [(ct.orig, false), (ct.reply, true)].into_iter();
+            let made = |tuple| {
                 through(ct, tuple).is_some_and(|after| {
                     side.of(tuple) == side.of(step.before) && side.of(after) == side.of(step.after)
                 })
-            })
+            };
+            let (_, is_reply) = ways.find(|(tuple, _)| made(*tuple))?;
+            Some(Shown { ct, is_reply })
         })
     }
+}
+
+/// An entry that makes a change, to packets of its one direction or the other.
+struct Shown<'a> {
+    ct: &'a Conntrack,
+    is_reply: bool,
+}
+
+impl Shown<'_> {
+    /// IPVS writes where it sends a connection into its entry (`ip_vs_update_conntrack`), but only
+    /// netfilter's NAT sets the bit that says so.
+    fn is_by_ipvs(&self, side: Side) -> bool {
+        let of_destination = matches!(side, Side::Destination) != self.is_reply;
+        of_destination && self.ct.status & Conntrack::DST_NAT == 0
+    }
+}
+
+/// IPVS translates what would be delivered to the Service's address, which is the node's own, and
+/// the replies that the node forwards (`ip_vs_ops4`).
+fn ipvs_hook(direction: Direction) -> RewriteHook {
+    match direction {
+        Direction::Request => RewriteHook::Input,
+        Direction::Reply => RewriteHook::Forward,
+    }
+}
+
+/// The hop at which an answer from beyond was sighted first, in the namespace in which the request was
+/// sighted last, coming in: so the request went on, by a way that no tap can read (encrypted by
+/// IPsec, or redirected by a program).
+#[must_use]
+pub fn left_unseen(journey: &Journey) -> Option<&Hop> {
+    let last = journey.request.hops().last()?;
+    let first = journey.reply.hops().first()?;
+    let from_beyond = match first.place.dir {
+        Dir::Ingress => first.place.ifindex != last.place.ifindex,
+        // Only the tracepoint knows what was made here.
+        Dir::Egress => first.wire_tap() == Tap::Transmit && !first.local,
+    };
+    let same = first.place.netns == last.place.netns;
+    (same && from_beyond && last.place.dir == Dir::Ingress).then_some(first)
 }
 
 /// Whether the request had come in by a device before its first sighting, which was at egress.

@@ -2,17 +2,19 @@
 //! what was seen.
 
 use super::passage::{Passage, passages};
-use super::{entries, seen_rule, through};
+use super::step::tracked;
+use super::{Change, entries, seen_rule, through};
 use crate::evaluate::{At, Bits, Decision, Outcome, Packet, Rules, Seen, Way, evaluate};
 use crate::event::NetnsId;
 use crate::inventory::Inventory;
 use crate::journey::{Hop, Journey};
 use crate::observed::RuleHit;
+use crate::packet::Tuple;
 use crate::report::{
     self, Rewrite, RewriteAgent, RewriteDirection, RewriteField, RewriteHook, RuleEvidence,
 };
 use crate::rulebook::Rulebook;
-use crate::ruleset::{Chain, Hook, Ruleset, Table};
+use crate::ruleset::{Action, Chain, Field, Hook, Ruleset, Step, Table};
 use foldhash::fast::RandomState;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -35,7 +37,7 @@ impl<'b> Consulted<'b> {
         }
     }
 
-    fn at(&self, netns: NetnsId, time_ns: u64) -> Option<(Rc<Rules<'b>>, bool)> {
+    pub(super) fn at(&self, netns: NetnsId, time_ns: u64) -> Option<(Rc<Rules<'b>>, bool)> {
         let reading = self.book.at(netns, time_ns)?;
         let mut indexed = self.indexed.borrow_mut();
         let key = std::ptr::from_ref(reading.rules).addr();
@@ -55,6 +57,8 @@ pub struct Ruling<'a, 'b> {
     pub passage: Passage<'a>,
     /// What its rules do to such a packet, by what is known of it.
     pub outcome: Outcome<'b>,
+    /// Of that, only what agrees with what was seen.
+    pub given: Outcome<'b>,
     /// What became of its addresses there.
     pub seen: Seen,
     /// The rules were changed at about that time.
@@ -65,11 +69,10 @@ impl<'b> Ruling<'_, 'b> {
     /// The rule that did what was seen to the source or the destination, if just one can have.
     #[must_use]
     pub fn decision(&self, source: bool) -> Option<Decision<'b>> {
-        let given = self.outcome.given(&self.seen);
         let answer = if source {
-            given.source()
+            self.given.source()
         } else {
-            given.destination()
+            self.given.destination()
         };
         match answer.candidates.as_slice() {
             [Some(one)] => Some((*one).clone()),
@@ -85,15 +88,23 @@ pub fn rulings<'a, 'b>(
     inventory: &Inventory,
     rules: &Consulted<'b>,
 ) -> Vec<Ruling<'a, 'b>> {
-    let ask = |passage: Passage<'a>| {
+    let ask = |mut passage: Passage<'a>| {
+        let (before, after) = around(journey, &passage);
+        passage.before = before;
         let (rules, changed) = rules.at(passage.netns, journey.first_ns)?;
         let here = inventory.namespaces.get(&passage.netns)?;
         let (packet, way) = packet(journey, &passage, inventory);
+        let outcome = evaluate(&rules, &packet, way, here);
+        let seen = Seen {
+            source: after.map(|t| t.source()),
+            destination: after.map(|t| t.destination()),
+        };
         Some(Ruling {
             rules: rules.ruleset,
             passage,
-            outcome: evaluate(&rules, &packet, way, here),
-            seen: seen(journey, &passage),
+            given: outcome.given(&seen),
+            outcome,
+            seen,
             changed,
         })
     };
@@ -107,13 +118,20 @@ fn packet(journey: &Journey, passage: &Passage<'_>, inventory: &Inventory) -> (P
         link.map(|l| l.name.clone())
     };
     let device = |hop: Option<&Hop>| hop.map_or(Some(String::new()), name);
+    // Traced by what it becomes, a packet is first sighted on its way out; that tells whose it is.
+    let came_in = passage.entry.is_some() || passage.exit.is_some_and(|exit| !exit.local);
     let way = match (passage.entry, passage.exit) {
+        (None, _) if came_in => Way::Forwarded,
         (None, _) => Way::Sent,
         (Some(_), Some(_)) => Way::Forwarded,
         (Some(_), None) if inventory.owns(passage.netns, passage.before.dst) => Way::Delivered,
         (Some(_), None) => Way::Forwarded,
     };
-    let (iif, mut oif) = (device(passage.entry), device(passage.exit));
+    let iif = match passage.entry {
+        None if came_in => None,
+        entry => device(entry),
+    };
+    let mut oif = device(passage.exit);
     if way == Way::Forwarded && passage.exit.is_none() {
         oif = None;
     }
@@ -127,25 +145,38 @@ fn packet(journey: &Journey, passage: &Passage<'_>, inventory: &Inventory) -> (P
 
 const TCP_SYN: u8 = 0x02;
 
-/// What became of the packet's addresses in a namespace: at its way out, or, where it was
-/// delivered, by its conntrack entry.
-fn seen(journey: &Journey, passage: &Passage<'_>) -> Seen {
-    let after = match passage.exit {
-        Some(exit) => exit.tuples().next(),
-        None => entries(journey, passage.netns, None).find_map(|ct| through(ct, passage.before)),
+/// The packet before and after a namespace's rules: at its way out, or, where it was delivered, by
+/// its conntrack entry. What programs on the devices did before or after is no rule's affair.
+fn around(journey: &Journey, passage: &Passage<'_>) -> (Tuple, Option<Tuple>) {
+    let before = passage.before;
+    let Some(exit) = passage.exit else {
+        let after = entries(journey, passage.netns, None).find_map(|ct| through(ct, before));
+        return (before, after);
     };
-    Seen {
-        source: after.map(|t| t.source()),
-        destination: after.map(|t| t.destination()),
+    let after = exit.tuples().next();
+    let own = exit.conntrack.filter(|_| passage.entry.is_some());
+    match own.zip(after) {
+        Some((own, after)) => {
+            let (before, after) = tracked(&own, before, after);
+            (before, Some(after))
+        }
+        None => (before, after),
     }
 }
 
 /// Names the rule of each rewrite of the request, where the rules of its namespace tell.
-pub fn name_rules(rewrites: &mut [Rewrite], rulings: &[Ruling<'_, '_>], hits: &[&RuleHit]) {
-    let requests = rewrites
-        .iter_mut()
-        .filter(|r| r.direction == RewriteDirection::Request);
-    for rewrite in requests {
+pub fn name_rules(changes: &mut [Change], rulings: &[Ruling<'_, '_>], hits: &[&RuleHit]) {
+    for Change {
+        rewrite, by_rule, ..
+    } in changes.iter_mut()
+    {
+        if rewrite.direction == RewriteDirection::Reply {
+            // No rule is asked for it, so none that could have written it is ruled out.
+            let mut here = rulings.iter();
+            let here = here.find(|r| rewrite.netns == Some(r.passage.netns.0));
+            *by_rule = here.is_some_and(|r| writes_addresses(r.rules));
+            continue;
+        }
         let here =
             |r: &&Ruling<'_, '_>| rewrite.netns == Some(r.passage.netns.0) && is_around(rewrite, r);
         let Some(ruling) = rulings.iter().find(here) else {
@@ -153,10 +184,27 @@ pub fn name_rules(rewrites: &mut [Rewrite], rulings: &[Ruling<'_, '_>], hits: &[
         };
         match rewrite.agent {
             RewriteAgent::Netfilter => translated(rewrite, ruling, hits),
-            RewriteAgent::Unknown => stateless(rewrite, ruling),
+            RewriteAgent::Unknown => *by_rule = !stateless(rewrite, ruling),
             _ => {}
         }
     }
+}
+
+/// Whether any rule writes addresses or ports without conntrack.
+fn writes_addresses(rules: &Ruleset) -> bool {
+    let chains = rules.tables.iter().flat_map(|table| &table.chains);
+    let mut steps = chains
+        .flat_map(|chain| &chain.rules)
+        .flat_map(|rule| &rule.steps);
+    steps.any(|step| {
+        let Step::Do(Action::SetField { field, .. }) = step else {
+            return false;
+        };
+        matches!(
+            field,
+            Field::Saddr | Field::Daddr | Field::Sport | Field::Dport
+        )
+    })
 }
 
 /// Names the NAT rule: the one that was seen to run, else the one that the rules give. The way to it
@@ -176,24 +224,29 @@ fn translated(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>, hits: &[&RuleHit])
         (None, None) => return,
     };
     let marker = replayed.as_ref().and_then(|d| d.marked_by.last());
-    rewrite.marked_by = marker.map(|at| view(*at, &[*at], RuleEvidence::Replayed));
+    rewrite.marked_by = marker.map(|m| {
+        let evidence = seen_rule::evidence(m.by, ruling, hits);
+        view(m.by, &m.path, evidence)
+    });
     let mut rules = [&rewrite.rule, &rewrite.marked_by].into_iter().flatten();
     if rules.any(is_service) && rewrite.place == report::Where::Node {
         rewrite.place = report::Where::Service;
     }
 }
 
-/// Names the rule that wrote the address without conntrack, where just one can have.
-fn stateless(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>) {
-    let given = ruling.outcome.given(&ruling.seen);
+/// Names the rule that wrote the address without conntrack, where just one can have. Gives whether
+/// it is settled: `false` where some rule may have, and which is not known.
+fn stateless(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>) -> bool {
+    let given = &ruling.given;
     let mut writers = given.ends.iter().map(|end| end.stateless.as_slice());
     let first = writers.next().unwrap_or_default();
     let ([at], true) = (first, writers.all(|other| other == first)) else {
-        return;
+        return given.ends.iter().all(|end| end.stateless.is_empty());
     };
     rewrite.agent = RewriteAgent::Stateless;
     rewrite.hook = at.chain.base.as_ref().and_then(|base| hook(base.hook));
     rewrite.rule = Some(view(*at, &[*at], RuleEvidence::Replayed));
+    true
 }
 
 /// The report's word for netfilter's hook.

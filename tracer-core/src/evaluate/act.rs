@@ -7,7 +7,7 @@ use super::outcome::{Exemption, Fate};
 use super::walk::{Exits, Walk};
 use super::words;
 use super::world::{Ghost, Tracking, World};
-use crate::ruleset::{Action, Element, Field, SetId, Step, Value, Verdict};
+use crate::ruleset::{Action, Backend, Element, Field, SetId, Step, Value, Verdict};
 
 /// Members of a map that are followed where it is not known which one decides, at most.
 const MAX_MEMBERS: usize = 16;
@@ -28,12 +28,17 @@ impl<'r> Walk<'_, 'r> {
             Action::Nat(nat) => return self.nat(at, nat, world, exits),
             Action::SetMark { and, xor } => {
                 let mark = world.state.mark.masked(*and, *xor);
-                world.set_mark(at, !and | xor, mark);
+                world.set_mark(self.marker(at), !and | xor, mark);
             }
             Action::RestoreMark { nfmask, ctmask } if world.has_entry() => {
                 let taken = world.state.ct_mark.masked(*ctmask, 0);
                 let mark = world.state.mark.masked(!nfmask, 0).xor(taken);
-                world.set_mark(at, nfmask | ctmask, mark);
+                world.set_mark(self.marker(at), nfmask | ctmask, mark);
+            }
+            // xt_CONNMARK goes on without an entry, nft_ct does not.
+            Action::RestoreMark { .. } if at.table.id.backend == Backend::Nft => {
+                world.gives_up();
+                return exits.next.push(world);
             }
             Action::SetCtMark { and, xor } if world.has_entry() => {
                 world.state.ct_mark = world.state.ct_mark.masked(*and, *xor);
@@ -139,19 +144,21 @@ impl<'r> Walk<'_, 'r> {
         world.state.kept.push(exemption);
     }
 
-    /// A verdict map: what its element says, or the next step.
+    /// A verdict map: what its element says, or the next rule.
     fn map(
         &mut self,
         at: At<'r>,
         fields: &[Field],
         map: &SetId,
-        world: World<'r>,
+        mut world: World<'r>,
         exits: &mut Exits<'r>,
     ) {
         match lookup(&self.view(&world), self.rules.ruleset, fields, map) {
             Lookup::Found(element) => self.element(at, element, world, exits),
-            Lookup::Missing => exits.on.push(world),
-            Lookup::Absent => exits.next.push(world),
+            Lookup::Missing | Lookup::Absent => {
+                world.gives_up();
+                exits.next.push(world);
+            }
             Lookup::Maybe(elements) if elements.is_empty() || elements.len() > MAX_MEMBERS => {
                 if world.ghost == Ghost::None {
                     self.log
@@ -165,7 +172,9 @@ impl<'r> Walk<'_, 'r> {
                     self.element(at, element, world.clone().assuming(&text, true), exits);
                 }
                 let text = format!("nothing in {}", words::set(map));
-                exits.on.push(world.assuming(&text, true));
+                let mut world = world.assuming(&text, true);
+                world.gives_up();
+                exits.next.push(world);
             }
         }
     }

@@ -40,15 +40,19 @@ impl<'r> Outcome<'r> {
     /// tells which way a random branch went.
     #[must_use]
     pub fn given(&self, seen: &Seen) -> Self {
-        let mut given = self.clone();
-        given.ends.retain(|end| end.could_be(seen));
-        let ends = &given.ends;
+        let fitting = self.ends.iter().filter(|end| end.could_be(seen));
+        let ends: Vec<End<'r>> = fitting.cloned().collect();
         let decided = |by: At<'r>| {
             let decisions = ends.iter().flat_map(|end| [&end.source, &end.destination]);
             decisions.flatten().any(|decision| decision.by == by)
         };
-        given.shadowed.retain(|note| decided(note.by));
-        given
+        let shadowed = self.shadowed.iter().filter(|note| decided(note.by));
+        Self {
+            shadowed: shadowed.cloned().collect(),
+            ends,
+            doubts: self.doubts.clone(),
+            near_misses: self.near_misses.clone(),
+        }
     }
 
     /// Whether these rules explain what was seen: for a flow that is older than the trace, whether

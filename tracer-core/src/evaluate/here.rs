@@ -3,9 +3,9 @@
 
 use super::bits::Truth;
 use crate::inventory::{Link, Namespace};
-use crate::ruleset::AddrType;
+use crate::ruleset::{AddrType, Value};
 use ipnet::IpNet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Whether an address is of a type to the namespace, perhaps asked of one device.
 ///
@@ -37,6 +37,33 @@ pub(super) fn is_type(
             }
         }
     }
+}
+
+/// Whether x_tables' `addrtype` holds of an IPv6 address (net/netfilter/xt_addrtype.c, `match_type6`):
+/// unicast, multicast and unspecified are asked of the address's form alone, so that an own one is
+/// unicast too, and all of these that are listed must hold; of the others one.
+pub(super) fn is_xt_type_v6(
+    here: &Namespace,
+    addr: Ipv6Addr,
+    device: Option<&str>,
+    wanted: &[Value],
+) -> Truth {
+    let (mut form, mut routed) = (Truth::Yes, None);
+    for value in wanted {
+        let holds = match value {
+            Value::Type(AddrType::Unicast) => !addr.is_multicast() && !addr.is_unspecified(),
+            Value::Type(AddrType::Multicast) => addr.is_multicast(),
+            Value::Type(AddrType::Unspec) => addr.is_unspecified(),
+            Value::Type(other) => {
+                let is = is_type(here, addr.into(), device, *other);
+                routed = Some(routed.map_or(is, |known: Truth| known.or(is)));
+                continue;
+            }
+            _ => return Truth::Unknown,
+        };
+        form = form.and(Truth::of(holds));
+    }
+    form.and(routed.unwrap_or(Truth::Yes))
 }
 
 /// `None`: unicast or broadcast (the address of a network itself was broadcast before 5.14).
@@ -107,7 +134,7 @@ pub(super) fn redirect(here: &Namespace, iif: &str, dst: IpAddr) -> Option<IpAdd
     if iif.is_empty() {
         return Some(match dst {
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         });
     }
     let mut nets = links(here, Some(iif)).flat_map(|link| &link.addrs);
@@ -121,4 +148,34 @@ fn same_family(a: IpAddr, b: IpAddr) -> bool {
 
 fn is_link_local(addr: IpAddr) -> bool {
     matches!(addr, IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use AddrType::{Local, Multicast, Unicast};
+
+    fn holds(addr: &str, wanted: &[AddrType]) -> Truth {
+        let link = Link {
+            name: "eth0".to_owned(),
+            addrs: ["fd00::5/120"].iter().flat_map(|a| a.parse()).collect(),
+            ..Link::default()
+        };
+        let here = Namespace {
+            links: [(1, link)].into(),
+            ..Namespace::default()
+        };
+        let wanted: Vec<Value> = wanted.iter().copied().map(Value::Type).collect();
+        is_xt_type_v6(&here, addr.parse().unwrap(), None, &wanted)
+    }
+
+    /// As seen on 6.18: an own address is unicast too, and of a list both must hold.
+    #[test]
+    fn x_tables_asks_ipv6_addresses_for_their_form() {
+        assert_eq!(holds("fd00::5", &[Unicast]), Truth::Yes);
+        assert_eq!(holds("fd00::6", &[Unicast, Local]), Truth::No);
+        assert_eq!(holds("fd00::5", &[Unicast, Local]), Truth::Yes);
+        assert_eq!(holds("ff02::1", &[Unicast]), Truth::No);
+        assert_eq!(holds("ff02::1", &[Multicast]), Truth::Yes);
+    }
 }

@@ -1,12 +1,15 @@
 //! Whether a rule's tests hold, and what is worth telling where one does not.
 
 use super::bits::Truth;
+use super::here::is_xt_type_v6;
 use super::index::At;
 use super::lookup::{Lookup, lookup};
 use super::outcome::{Exemption, NearMiss};
+use super::read::Reading;
 use super::walk::{MAX_NOTES, Walk};
 use super::world::{Ghost, World};
 use crate::ruleset::{Action, Backend, Condition, Field, Step, Test};
+use std::net::IpAddr;
 
 impl<'r> Walk<'_, 'r> {
     /// Whether a test holds in a world.
@@ -14,10 +17,18 @@ impl<'r> Walk<'_, 'r> {
         let view = self.view(world);
         let holds = match &test.condition {
             Condition::Compare { field, op, values } => {
-                match view.compare(view.read(field), *op, values) {
+                let xt = at.table.id.backend != Backend::Nft;
+                let reading = view.read(field);
+                let compared = match reading {
+                    Reading::Typed(IpAddr::V6(addr), device) if xt => {
+                        Some(is_xt_type_v6(self.here, addr, device, values))
+                    }
+                    _ => view.compare(reading, *op, values),
+                };
+                match compared {
                     Some(truth) => truth,
                     // xt_owner inverts also for packets without a socket.
-                    None if is_owner(field) && at.table.id.backend != Backend::Nft => Truth::No,
+                    None if is_owner(field) && xt => Truth::No,
                     None => return Truth::No,
                 }
             }

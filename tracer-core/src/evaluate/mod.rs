@@ -34,8 +34,8 @@ mod world;
 pub use bits::Bits;
 pub use index::{At, Rules};
 pub use outcome::{
-    Agreement, Answer, Assumption, Decision, End, Exemption, Fate, NearMiss, Outcome, Port, PtrEq,
-    Seen, Shadowed, Target, Translation,
+    Agreement, Answer, Assumption, Decision, End, Exemption, Fate, Marker, Met, NearMiss, Outcome,
+    Port, PtrEq, Seen, Shadowed, Target, Translation,
 };
 pub use packet::{Flow, FlowState, Owner, Packet, Way};
 

@@ -4,7 +4,7 @@ use super::bits::Truth;
 use super::here;
 use super::index::At;
 use super::lookup::{Lookup, lookup};
-use super::outcome::{Decision, Fate, Port, Target, Translation};
+use super::outcome::{Decision, Fate, Marker, Port, Target, Translation};
 use super::packet::{Flow, FlowState};
 use super::walk::{Exits, Walk};
 use super::world::{Ghost, World};
@@ -23,6 +23,7 @@ impl<'r> Walk<'_, 'r> {
         exits: &mut Exits<'r>,
     ) {
         let Some(translation) = self.translation(nat, &world) else {
+            world.gives_up();
             return exits.next.push(world);
         };
         match world.ghost.clone() {
@@ -181,11 +182,11 @@ pub(super) fn bound(world: &mut World<'_>, flow: &Flow, source: bool) {
 }
 
 /// Who set the mark bits that rules on the path tested, each once.
-fn marked_by<'r>(world: &World<'r>) -> Vec<At<'r>> {
-    let mut by: Vec<At<'r>> = Vec::new();
-    for (_, at) in &world.asked {
-        if !by.contains(at) {
-            by.push(*at);
+fn marked_by<'r>(world: &World<'r>) -> Vec<Marker<'r>> {
+    let mut by: Vec<Marker<'r>> = Vec::new();
+    for (_, marker) in &world.asked {
+        if !by.contains(marker) {
+            by.push(marker.clone());
         }
     }
     by

@@ -45,7 +45,18 @@ pub struct End<'r> {
     /// What was assumed to come to this end.
     pub assumed: Vec<Assumption>,
     /// Every rule whose tests held, in the order in which the packet met them.
-    pub trace: Vec<At<'r>>,
+    pub trace: Vec<Met<'r>>,
+}
+
+/// A rule whose tests held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Met<'r> {
+    /// The rule.
+    pub at: At<'r>,
+    /// Whether it was carried out to its end. nftables gives up a rule whose map has no element for
+    /// the packet, or which reads from a conntrack entry that is not there (`NFT_BREAK`): its
+    /// counter has moved, and the kernel's trace does not show it.
+    pub whole: bool,
 }
 
 /// Something undecided that was taken to be one way.
@@ -104,7 +115,16 @@ pub struct Decision<'r> {
     /// Into what.
     pub translation: Translation,
     /// Rules that set the mark bits which rules on this path tested.
-    pub marked_by: Vec<At<'r>>,
+    pub marked_by: Vec<Marker<'r>>,
+}
+
+/// A rule that wrote bits of the packet's mark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marker<'r> {
+    /// The rule.
+    pub by: At<'r>,
+    /// The rules that led to it, itself last.
+    pub path: Vec<At<'r>>,
 }
 
 /// What a packet's source or destination becomes.

@@ -8,7 +8,7 @@
 use super::bits::Truth;
 use super::index::{At, BaseAt, Rules};
 use super::matching::mark_mask;
-use super::outcome::{Exemption, Fate, NearMiss, PtrEq, Shadowed};
+use super::outcome::{Exemption, Fate, Marker, NearMiss, PtrEq, Shadowed};
 use super::packet::Packet;
 use super::read::View;
 use super::words;
@@ -165,7 +165,7 @@ impl<'r> Walk<'_, 'r> {
                     let passive = matches!(action, Action::Pass(_));
                     for mut world in worlds {
                         if !counted && !passive {
-                            world.trace.push(at);
+                            world.meets(at);
                         }
                         self.act(at, action, world, &mut exits);
                     }
@@ -177,7 +177,7 @@ impl<'r> Walk<'_, 'r> {
             }
         }
         if !counted {
-            exits.on.iter_mut().for_each(|world| world.trace.push(at));
+            exits.on.iter_mut().for_each(|world| world.meets(at));
         }
         back.append(&mut exits.back);
         exits.next.append(&mut exits.on);
@@ -248,6 +248,13 @@ impl<'r> Walk<'_, 'r> {
         let mut path = self.path.clone();
         path.push(at);
         path
+    }
+
+    pub(super) fn marker(&self, at: At<'r>) -> Marker<'r> {
+        Marker {
+            by: at,
+            path: self.path_to(at),
+        }
     }
 
     /// Notes that a rule would have translated the packet.

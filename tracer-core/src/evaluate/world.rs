@@ -2,7 +2,7 @@
 
 use super::Bits;
 use super::index::At;
-use super::outcome::{Assumption, Decision, Exemption, Fate};
+use super::outcome::{Assumption, Decision, Exemption, Fate, Marker, Met};
 use super::packet::{FlowState, Packet};
 use std::net::IpAddr;
 
@@ -16,13 +16,13 @@ pub(super) struct World<'r> {
     /// How its walk through the present base chain ended.
     pub(super) exit: Option<Fate<'r>>,
     /// Who set the mark bits that rules on the present path tested, with the path's depth.
-    pub(super) asked: Vec<(usize, At<'r>)>,
+    pub(super) asked: Vec<(usize, Marker<'r>)>,
     /// What was taken for granted to come here.
     pub(super) assumed: Vec<Assumption>,
     /// Assumptions from here on still hold of the packet as it is now.
     pub(super) since: usize,
     /// Rules whose tests all held, in order.
-    pub(super) trace: Vec<At<'r>>,
+    pub(super) trace: Vec<Met<'r>>,
 }
 
 /// What tells worlds apart.
@@ -34,7 +34,7 @@ pub(super) struct State<'r> {
     pub(super) dport: Option<u16>,
     pub(super) mark: Bits,
     /// Which rule wrote which bits of the mark last.
-    pub(super) setters: Vec<(u32, At<'r>)>,
+    pub(super) setters: Vec<(u32, Marker<'r>)>,
     pub(super) flow: FlowState,
     pub(super) ct_mark: Bits,
     pub(super) ct_status: Bits,
@@ -140,22 +140,34 @@ impl<'r> World<'r> {
         self.since = self.assumed.len();
     }
 
+    /// The rule's tests hold.
+    pub(super) fn meets(&mut self, at: At<'r>) {
+        self.trace.push(Met { at, whole: true });
+    }
+
+    /// The rule that it last met was given up.
+    pub(super) fn gives_up(&mut self) {
+        if let Some(met) = self.trace.last_mut() {
+            met.whole = false;
+        }
+    }
+
     /// Writes bits of the mark: `(mark & and) ^ xor`.
-    pub(super) fn set_mark(&mut self, at: At<'r>, written: u32, mark: Bits) {
+    pub(super) fn set_mark(&mut self, by: Marker<'r>, written: u32, mark: Bits) {
         self.state.mark = mark;
         for (bits, _) in &mut self.state.setters {
             *bits &= !written;
         }
         self.state.setters.retain(|(bits, _)| *bits != 0);
-        self.state.setters.push((written, at));
+        self.state.setters.push((written, by));
         self.changed();
     }
 
     /// Remembers who set the mark bits that a rule tests.
     pub(super) fn asks_mark(&mut self, depth: usize, mask: u32) {
         let setters = self.state.setters.iter();
-        for (_, at) in setters.filter(|(bits, _)| bits & mask != 0) {
-            self.asked.push((depth, *at));
+        for (_, by) in setters.filter(|(bits, _)| bits & mask != 0) {
+            self.asked.push((depth, by.clone()));
         }
     }
 

@@ -77,13 +77,13 @@ fn packet(raw: &RawEvent) -> Result<Event, DecodeError> {
         },
         conntrack_known: has(present::CONNTRACK_KNOWN),
         quoted: if has(present::QUOTED) {
-            Tuple::from_raw(&raw.quoted)
+            Tuple::from_raw(&raw.quoted).map(Box::new)
         } else {
             None
         },
         vlan: has(present::VLAN).then_some(raw.vlan),
         local: has(present::LOCAL),
-        process: process(&raw.process, raw.present),
+        process: process(&raw.process, raw.present).map(Box::new),
         l3_len: raw.l3_len,
         packets: raw.packets,
         bytes: raw.bytes,

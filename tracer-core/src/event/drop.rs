@@ -34,6 +34,8 @@ pub struct DropEvent {
     pub untracked: bool,
     /// Made on this host.
     pub local: bool,
+    /// cgroup v2 id of the packet's socket, where it had one still.
+    pub cgroup: Option<u64>,
     /// The packet's mark, if readable.
     pub mark: Option<u32>,
     /// Length from the network header, bytes.
@@ -83,6 +85,7 @@ pub fn decode_drop(bytes: &[u8]) -> Result<DropEvent, DecodeError> {
         conntrack_known: has(present::CONNTRACK_KNOWN),
         untracked: has(present::UNTRACKED),
         local: has(present::LOCAL),
+        cgroup: has(present::CGROUP).then_some(raw.cgroup),
         mark: has(present::MARK).then_some(raw.mark),
         l3_len: raw.l3_len,
         count: raw.count,

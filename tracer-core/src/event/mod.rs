@@ -147,6 +147,10 @@ impl Conntrack {
     pub const ASSURED: u32 = 1 << 2;
     /// `IPS_DYING`.
     pub const DYING: u32 = 1 << 9;
+    /// `IPS_OFFLOAD`: its packets take nftables' fast path.
+    pub const OFFLOAD: u32 = 1 << 14;
+    /// `IPS_HW_OFFLOAD`: a device forwards its packets itself.
+    pub const HW_OFFLOAD: u32 = 1 << 15;
 
     /// The request's source as it leaves, from the reply tuple.
     #[must_use]
@@ -200,13 +204,13 @@ pub struct Event {
     /// Whether `conntrack: None` means that there is none (and not that it could not be read).
     pub conntrack_known: bool,
     /// The tuple of the packet that an ICMP error quotes.
-    pub quoted: Option<Tuple>,
+    pub quoted: Option<Box<Tuple>>,
     /// VLAN id of its tag.
     pub vlan: Option<u16>,
     /// Made on this host: it came in by no device.
     pub local: bool,
     /// The task behind it, where it was made on this host.
-    pub process: Option<Process>,
+    pub process: Option<Box<Process>>,
     /// Length from the network header, bytes.
     pub l3_len: u32,
     /// Wire packets with this tuple at this tap up to and with this one.

@@ -15,6 +15,8 @@ pub enum Hook {
     TcEgress,
     /// XDP, at a device.
     Xdp,
+    /// Between the two ends of a netkit pair.
+    Netkit,
     /// A cgroup.
     Cgroup,
     /// A socket.
@@ -147,11 +149,20 @@ fn by_location(location: &str, scene: &Scene<'_>) -> Cause {
         "sch_handle_egress" => Cause::Program(Hook::TcEgress),
         "__dev_queue_xmit" if scene.has_egress_programs() => Cause::Program(Hook::TcEgress),
         "__dev_queue_xmit" | "enqueue_to_backlog" => Cause::QueueFull,
+        "netkit_xmit" => Cause::Program(Hook::Netkit),
+        "ip_finish_output" | "ip6_finish_output" => Cause::Program(Hook::Cgroup),
+        // A verdict that hands packets to user space, where nobody listens.
+        "nf_queue" | "nf_reinject" => Cause::Netfilter,
         "sk_filter_trim_cap" => Cause::Program(Hook::Socket),
         "tcp_v4_rcv" | "tcp_v6_rcv" | "__udp4_lib_rcv" | "__udp6_lib_rcv"
             if refused(scene) || unasked(scene) =>
         {
             Cause::NoListener
+        }
+        "tcp_v4_rcv" | "tcp_v6_rcv" | "udp_queue_rcv_one_skb" | "udpv6_queue_rcv_one_skb"
+            if scene.has_cgroup_ingress_programs() =>
+        {
+            Cause::Program(Hook::Socket)
         }
         _ if begins(&["ip_rcv_finish", "ip_route_input"]) => entering(scene),
         _ if begins(&[

@@ -1,10 +1,10 @@
 //! Deaths by someone's decision: netfilter, conntrack, programs.
 
-use super::{Explanation, Hook, Scene};
+use super::{Explanation, Scene};
 use crate::attribute::original;
 use crate::event::{Conntrack, Dir, Tcp};
 use crate::journey::Direction;
-use crate::report::{Code, Tc};
+use crate::report::Code;
 use serde_json::json;
 
 pub(super) fn netfilter(scene: &Scene<'_>) -> Explanation {
@@ -59,6 +59,35 @@ fn policy(scene: &Scene<'_>) -> Explanation {
         ))
         .data(json!({"source": scene.tuple().src, "invalid": is_invalid(scene)}))
         .code(Code::PolicyDrop)
+}
+
+impl Explanation {
+    /// Netfilter dropped it, and the rules as they were read would have let it pass.
+    pub(crate) fn by_no_rule(&mut self) {
+        self.text = self
+            .text
+            .replacen("a netfilter rule or chain policy", "netfilter", 1);
+        self.text.push_str(
+            ", but none of the rules and policies there would, as they are now: what else may drop is \
+             a BPF program at its hooks, a program in user space, or the kernel itself",
+        );
+        self.fix = Some(
+            "`nft list hooks` there: what is hooked beside the chains; `conntrack -S`: drop and \
+             insert_failed"
+                .into(),
+        );
+    }
+}
+
+impl Explanation {
+    /// None of the rules that are walked would have dropped it, and there are rules of bridges.
+    pub(crate) fn perhaps_on_a_bridge(&mut self) {
+        self.text.push_str(
+            ": perhaps one of its bridges' (nft's family bridge, ebtables), which are not followed here; \
+             none of the others would",
+        );
+        self.fix = Some("`nft list ruleset bridge` and `ebtables -L --Lc` there".into());
+    }
 }
 
 /// By where the packet was, as far as its last sighting and its addresses tell.
@@ -144,56 +173,4 @@ fn unconfirmed(scene: &Scene<'_>) -> Option<Explanation> {
         .data(json!({"translated": to.to_string(), "insert_failed": failed}))
         .code(Code::ConntrackFailed),
     )
-}
-
-/// A BPF program or a filter of traffic control.
-pub(super) fn program(scene: &Scene<'_>, hook: Hook) -> Explanation {
-    let device = scene.loss.first.ifindex;
-    let (place, dir) = match hook {
-        Hook::TcIngress => ("traffic control at the ingress of", Some(Dir::Ingress)),
-        Hook::TcEgress => ("traffic control at the egress of", Some(Dir::Egress)),
-        Hook::Xdp => ("XDP at", Some(Dir::Ingress)),
-        Hook::Cgroup => ("a cgroup's egress program, before", None),
-        Hook::Socket => ("a socket's filter, after", None),
-    };
-    let found = dir
-        .zip(device)
-        .and_then(|(dir, device)| scene.facts?.programs.get(&(device, dir)))
-        .map(|all| {
-            all.iter()
-                .filter(|a| (a.kind == "xdp") == (hook == Hook::Xdp))
-                .collect::<Vec<_>>()
-        })
-        .unwrap_or_default();
-    let names: Vec<String> = found
-        .iter()
-        .map(|one| match (&one.name, one.id) {
-            (Some(name), Some(id)) => format!("{} program {name} (id {id})", one.kind),
-            (None, Some(id)) => format!("{} program {id}", one.kind),
-            _ => format!("a {} filter", one.kind),
-        })
-        .collect();
-    let by = match names.as_slice() {
-        [] => String::new(),
-        [one] => format!(": {one}"),
-        many => format!(": one of {}", many.join(", ")),
-    };
-    let device = scene.device_word(device);
-    let mut explanation = Explanation::new(format!(
-        "{place} {device} in {} dropped it{by}",
-        scene.space()
-    ))
-    .fix(format!(
-        "`bpftool net show` and `tc filter show dev {device} ingress` (and `egress`) in {}: whose \
-         program is it?",
-        scene.space()
-    ))
-    .code(Code::DroppedByProgram);
-    if let [one] = found.as_slice()
-        && let Some(id) = one.id
-    {
-        let name = one.name.clone().unwrap_or_default();
-        explanation.program = Some(Tc { id, name });
-    }
-    explanation
 }

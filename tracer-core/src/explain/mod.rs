@@ -6,6 +6,7 @@ mod endpoint;
 mod filter;
 mod link;
 mod noise;
+mod program;
 mod routing;
 mod scene;
 
@@ -80,7 +81,7 @@ pub fn explain(loss: &Loss, journey: &Journey, inventory: &Inventory) -> Option<
         Cause::Neighbour => link::neighbour(&scene),
         Cause::HopLimit => link::hop_limit(&scene),
         Cause::TooBig => link::too_big(&scene),
-        Cause::Program(hook) => filter::program(&scene, hook),
+        Cause::Program(hook) => program::program(&scene, hook),
         Cause::NoListener => endpoint::no_listener(&scene),
         Cause::SocketFull => endpoint::socket_full(&scene),
         Cause::QueueFull => link::queue_full(&scene),

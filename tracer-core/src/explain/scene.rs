@@ -9,8 +9,8 @@ use std::net::IpAddr;
 
 /// A drop with its surroundings.
 pub(crate) struct Scene<'a> {
-    pub(super) loss: &'a Loss,
-    pub(super) journey: &'a Journey,
+    pub(crate) loss: &'a Loss,
+    pub(crate) journey: &'a Journey,
     pub(super) inventory: &'a Inventory,
     pub(super) facts: Option<&'a Facts>,
 }
@@ -52,7 +52,7 @@ impl<'a> Scene<'a> {
             .map_or_else(|| "a namespace that is not known".to_owned(), name)
     }
 
-    pub(super) fn owns(&self, addr: IpAddr) -> bool {
+    pub(crate) fn owns(&self, addr: IpAddr) -> bool {
         self.loss
             .netns
             .is_some_and(|netns| self.inventory.owns(netns, addr))
@@ -68,7 +68,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The device by which the packet came in, where it did.
-    pub(super) fn came_by(&self) -> Option<u32> {
+    pub(crate) fn came_by(&self) -> Option<u32> {
         let last = self
             .loss
             .after
@@ -81,7 +81,7 @@ impl<'a> Scene<'a> {
     }
 
     /// A device's name in this namespace.
-    pub(super) fn device(&self, ifindex: Option<u32>) -> Option<&'a str> {
+    pub(crate) fn device(&self, ifindex: Option<u32>) -> Option<&'a str> {
         Some(self.namespace()?.links.get(&ifindex?)?.name.as_str())
     }
 
@@ -100,7 +100,7 @@ impl<'a> Scene<'a> {
     }
 
     /// What the kernel said it would do with this very packet.
-    pub(super) fn way(&self) -> Option<RouteAnswer> {
+    pub(crate) fn way(&self) -> Option<RouteAnswer> {
         let t = self.tuple();
         let facts = self.facts?;
         let came = self.came_by().map(|dev| (t.src, dev));
@@ -173,6 +173,19 @@ impl<'a> Scene<'a> {
             _ => None,
         };
         out.is_some_and(|mtu| self.wire_size() > mtu)
+    }
+
+    /// The path of the socket's cgroup.
+    pub(super) fn cgroup(&self) -> Option<&'a str> {
+        let id = self.loss.first.cgroup?;
+        Some(self.inventory.cgroups.get(&id)?.path.as_str())
+    }
+
+    /// Whether programs look at what comes to the socket's cgroup.
+    pub(super) fn has_cgroup_ingress_programs(&self) -> bool {
+        let key = self.loss.first.cgroup.map(|id| (id, Dir::Ingress));
+        let programs = key.and_then(|key| self.facts?.cgroups.get(&key));
+        programs.is_some_and(|programs| !programs.is_empty())
     }
 
     pub(super) fn has_egress_programs(&self) -> bool {

@@ -20,6 +20,9 @@ pub struct Facts {
     pub conntrack: Option<ConntrackCounts>,
     /// Programs and other filters that can drop on a device's side, in their order.
     pub programs: BTreeMap<(u32, Dir), Vec<Attached>>,
+    /// Programs that can drop packets from (egress) and to (ingress) the sockets of a cgroup, by its id:
+    /// its own and its parents', in their order.
+    pub cgroups: BTreeMap<(u64, Dir), Vec<Attached>>,
 }
 
 /// A question to the kernel: which way would it send this?
@@ -75,15 +78,48 @@ pub struct ConntrackCounts {
     pub drop: u64,
 }
 
-/// Something that is attached to a device and can drop packets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Something that is attached to a device or a cgroup and can drop or rewrite packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attached {
-    /// `tcx`, `bpf` (a cls_bpf filter), `xdp`, `u32`, `matchall`, …
+    /// `tcx`, `bpf` (a cls_bpf filter), `xdp` (in the driver), `xdpgeneric`, `u32`, `matchall`, `cgroup`, …
     pub kind: String,
     /// A program's id.
     pub id: Option<u32>,
     /// A program's name.
     pub name: Option<String>,
+    /// Whether packets meet it before our own program on that side; `None` where that cannot be
+    /// told, or there is none of ours.
+    pub before_ours: Option<bool>,
+}
+
+impl Attached {
+    /// An XDP program.
+    #[must_use]
+    pub fn is_xdp(&self) -> bool {
+        self.kind.starts_with("xdp")
+    }
+
+    /// An XDP program that runs in the driver, before there is a packet buffer.
+    #[must_use]
+    pub fn is_driver_xdp(&self) -> bool {
+        self.kind == "xdp"
+    }
+
+    /// A BPF program, not one of traffic control's own filters.
+    #[must_use]
+    pub fn is_program(&self) -> bool {
+        self.is_xdp() || matches!(self.kind.as_str(), "tcx" | "bpf")
+    }
+
+    /// In words: `tcx program web (id 7)`, `a flower filter`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match (&self.name, self.id) {
+            (Some(name), Some(id)) => format!("{} program {name} (id {id})", self.kind),
+            (None, Some(id)) => format!("{} program (id {id})", self.kind),
+            _ => format!("a {} filter", self.kind),
+        }
+    }
 }
 
 impl Facts {
@@ -114,6 +150,7 @@ impl Facts {
         self.neighbours.extend(later.neighbours);
         self.conntrack = later.conntrack.or(self.conntrack);
         self.programs.extend(later.programs);
+        self.cgroups.extend(later.cgroups);
     }
 }
 
@@ -147,4 +184,6 @@ pub struct Inquiry {
     pub src: IpAddr,
     /// Its destination.
     pub dst: IpAddr,
+    /// The cgroup of the socket that sent it, or that it was for.
+    pub cgroup: Option<u64>,
 }

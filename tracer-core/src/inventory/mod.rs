@@ -14,6 +14,7 @@ pub use roles::Role;
 use crate::event::NetnsId;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -30,11 +31,21 @@ pub struct Inventory {
     /// end after their pod can still be named.
     pub namespaces: BTreeMap<NetnsId, Namespace>,
     /// Those that vanished and whose number another has now, for as long.
-    pub replaced: BTreeMap<NetnsId, Namespace>,
+    pub replaced: BTreeMap<NetnsId, Former>,
     /// cgroups (v2) by id, as far as sighted processes live in them.
     pub cgroups: BTreeMap<u64, Cgroup>,
     /// What was asked of namespaces in which packets died.
     pub facts: BTreeMap<NetnsId, Facts>,
+}
+
+/// A namespace whose number another has now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Former {
+    /// What it was.
+    pub namespace: Namespace,
+    /// When it was gone already and the other not yet there, CLOCK_MONOTONIC nanoseconds; `None` where
+    /// both happened between two looks.
+    pub gone_ns: Option<u64>,
 }
 
 /// A control group.
@@ -123,6 +134,20 @@ fn is_link_local(addr: IpAddr) -> bool {
 }
 
 impl Inventory {
+    /// The host as a flow that began at this moment (CLOCK_MONOTONIC) found it: the numbers of namespaces
+    /// are given again, and then mean what had them at that time.
+    #[must_use]
+    pub fn as_of(&self, time_ns: u64) -> Cow<'_, Self> {
+        let was_there = |former: &Former| former.gone_ns.is_some_and(|gone| time_ns < gone);
+        let mut then = Cow::Borrowed(self);
+        for (id, former) in self.replaced.iter().filter(|(_, f)| was_there(f)) {
+            let then = then.to_mut();
+            then.replaced.remove(id);
+            then.namespaces.insert(*id, former.namespace.clone());
+        }
+        then
+    }
+
     /// A device by namespace and index.
     #[must_use]
     pub fn link(&self, netns: NetnsId, ifindex: u32) -> Option<&Link> {
@@ -163,5 +188,35 @@ impl Inventory {
                 .flat_map(|l| &l.addrs)
                 .any(|n| n.addr() == addr)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two pods that had one number, one after the other.
+    #[test]
+    fn a_number_means_what_had_it_when_the_flow_began() {
+        let id = NetnsId(7);
+        let called = |name: &str| Namespace {
+            name: Some(name.to_owned()),
+            ..Namespace::default()
+        };
+        let former = |gone_ns| Former {
+            namespace: called("old"),
+            gone_ns,
+        };
+        let mut inventory = Inventory {
+            namespaces: BTreeMap::from([(id, called("new"))]),
+            replaced: BTreeMap::from([(id, former(Some(50)))]),
+            ..Inventory::default()
+        };
+        let name = |inventory: &Inventory, at| inventory.as_of(at).name(id).map(str::to_owned);
+        assert_eq!(name(&inventory, 49).as_deref(), Some("old"));
+        assert_eq!(name(&inventory, 50).as_deref(), Some("new"));
+        assert!(matches!(inventory.as_of(50), Cow::Borrowed(_)));
+        inventory.replaced.insert(id, former(None));
+        assert_eq!(name(&inventory, 49).as_deref(), Some("new"));
     }
 }

@@ -10,17 +10,29 @@ use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// A tuple in its namespace and zone. Zone 0 is the default zone, and stands for "not known".
+/// A tuple in its namespace and zone, and its reverse: they are bound together, and kept as one, by
+/// the lesser. Zone 0 is the default zone, and stands for "not known".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    pub(super) netns: NetnsId,
-    pub(super) zone: u16,
-    pub(super) tuple: Tuple,
+    netns: NetnsId,
+    zone: u16,
+    tuple: Tuple,
+}
+
+impl Key {
+    /// The key, and whether the tuple is the reverse of that in the key.
+    fn of(netns: NetnsId, zone: u16, tuple: Tuple) -> (Self, bool) {
+        let reversed = tuple.reversed();
+        let is_reverse = reversed < tuple;
+        let tuple = if is_reverse { reversed } else { tuple };
+        (Self { netns, zone, tuple }, is_reverse)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Bound {
     flow: FlowRef,
+    /// Of the tuple in the key.
     dir: Direction,
     zone: u16,
     /// A flow of another zone with the same tuple, alive at the same time.
@@ -42,7 +54,8 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
-    /// Binds a tuple and gives the keys that are new for this flow.
+    /// Binds a tuple, and its reverse in the other direction, and gives the keys that are new for
+    /// this flow.
     pub(super) fn bind(
         &mut self,
         netns: NetnsId,
@@ -52,15 +65,12 @@ impl Bindings {
         dir: Direction,
         keys: &mut Vec<Key>,
     ) {
-        self.bind_key(Key { netns, zone, tuple }, zone, flow, dir, keys);
+        let (key, is_reverse) = Key::of(netns, zone, tuple);
+        let dir = dir.flipped_if(is_reverse);
+        self.bind_key(key, zone, flow, dir, keys);
         if zone != 0 {
             // Sightings without a conntrack entry (at ingress) do not tell their zone.
-            let unzoned = Key {
-                netns,
-                zone: 0,
-                tuple,
-            };
-            self.bind_key(unzoned, zone, flow, dir, keys);
+            self.bind_key(Key { zone: 0, ..key }, zone, flow, dir, keys);
         }
     }
 
@@ -98,26 +108,18 @@ impl Bindings {
 
     /// Whose tuple this is.
     pub(super) fn find(&self, netns: NetnsId, zone: u16, tuple: Tuple) -> Lookup {
-        let zoned = if zone == 0 {
-            None
-        } else {
-            self.map.get(&Key { netns, zone, tuple })
-        };
+        let (key, is_reverse) = Key::of(netns, zone, tuple);
+        let zoned = (zone != 0).then(|| self.map.get(&key)).flatten();
         let unzoned = || {
-            let zone_less = Key {
-                netns,
-                zone: 0,
-                tuple,
-            };
             self.map
-                .get(&zone_less)
+                .get(&Key { zone: 0, ..key })
                 .filter(|b| zone == 0 || b.zone == 0 || b.zone == zone)
         };
         match zoned.or_else(unzoned) {
             None => Lookup::Nothing,
             Some(b) => match b.rival {
                 Some(rival) if zone == 0 => Lookup::Two(b.flow, rival),
-                _ => Lookup::One(b.flow, b.dir),
+                _ => Lookup::One(b.flow, b.dir.flipped_if(is_reverse)),
             },
         }
     }

@@ -24,8 +24,8 @@ const SKB_NS: u64 = 1_000_000_000;
 const MARK_NS: u64 = 2_000_000_000;
 /// How long an entry that was asked for is kept for the packet's flow.
 const ENTRY_NS: u64 = 2_000_000_000;
-/// Most tuples that are bound to one flow (a few more where an entry adds its four).
-const MAX_KEYS: usize = 128;
+/// Most tuples that are bound to one flow, each with its reverse (a few more where an entry adds its own).
+const MAX_KEYS: usize = 64;
 /// Most notes of each kind.
 const MAX_NOTES: usize = 1 << 16;
 
@@ -45,8 +45,8 @@ pub struct Correlator {
     /// Drops that wait until everything older has been processed, by time and arrival.
     pub(super) drops: BTreeMap<(u64, u64), DropEvent>,
     pub(super) timers: BinaryHeap<Reverse<(u64, FlowRef)>>,
-    /// Flows in the order in which they were told.
-    pub(super) told: VecDeque<FlowRef>,
+    /// Flows that were told and are remembered, in that order, each with when it may be forgotten.
+    pub(super) told: VecDeque<(u64, FlowRef)>,
     /// Everything up to this time has been processed.
     clock_ns: u64,
     pub(super) stats: Stats,
@@ -112,9 +112,9 @@ impl Correlator {
         while let Some(Reverse((time, at))) = self.timers.pop() {
             if self.flows.get(at).is_some_and(|f| f.timer_ns == time) {
                 self.tell(at, Some(End::TraceEnded), &mut told);
-                self.forget(at);
             }
         }
+        self.forget_all();
         // Not in the order of timers: by the time of their first packet.
         told.sort_by_key(|c| c.end == End::TraceEnded);
         let open = told.partition_point(|c| c.end != End::TraceEnded);
@@ -271,20 +271,18 @@ impl Correlator {
             return;
         }
         let zone = zone(event);
-        let mut both = |tuple: Tuple, dir: Direction| {
-            for (tuple, dir) in [(tuple, dir), (tuple.reversed(), dir.flipped())] {
-                self.bindings.bind(place.netns, zone, tuple, at, dir, keys);
-            }
+        let mut bind = |tuple: Tuple, dir: Direction| {
+            self.bindings.bind(place.netns, zone, tuple, at, dir, keys);
         };
         if news.tuple {
-            both(event.tuple, dir);
+            bind(event.tuple, dir);
         }
         if let Some(ct) = event.conntrack.filter(|_| news.conntrack) {
             let request = dir.flipped_if(ct.is_reply);
             let known = [event.tuple, event.tuple.reversed()];
             for (tuple, dir) in [(ct.orig, request), (ct.reply, request.flipped())] {
                 if !known.contains(&tuple) {
-                    both(tuple, dir);
+                    bind(tuple, dir);
                 }
             }
         }

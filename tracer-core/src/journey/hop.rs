@@ -25,7 +25,7 @@ pub struct Hop {
     pub local: bool,
     /// The packet's tuple at the tap it meets first and at the one it meets second.
     taps: [Option<Tuple>; 2],
-    pub(super) print: Fingerprint,
+    pub(crate) print: Fingerprint,
     counted: Counter,
     /// Whether the tracepoint counted: it counts every packet, a tc tap only those it looks at.
     counted_all: bool,
@@ -94,6 +94,16 @@ impl Hop {
             Dir::Ingress => self.tuples().next(),
             Dir::Egress => self.tuples().next_back(),
         }
+    }
+
+    /// Whether a traffic-control tap of ours saw it.
+    #[must_use]
+    pub fn has_tc_tap(&self) -> bool {
+        let tc = match self.place.dir {
+            Dir::Ingress => Tap::TcIngress,
+            Dir::Egress => Tap::TcEgress,
+        };
+        self.taps[rank(tc)].is_some()
     }
 
     /// The tap that saw that.

@@ -139,10 +139,8 @@ impl Correlator {
         let at = self.flows.insert(Tracked::new(first, predates, false));
         if let (Some(flow), Some(netns)) = (self.flows.get_mut(at), netns) {
             let zone = drop.conntrack.and_then(|ct| ct.zone).unwrap_or(0);
-            for (tuple, dir) in [(drop.tuple, dir), (drop.tuple.reversed(), Direction::Reply)] {
-                self.bindings
-                    .bind(netns, zone, tuple, at, dir, &mut flow.keys);
-            }
+            let keys = &mut flow.keys;
+            self.bindings.bind(netns, zone, drop.tuple, at, dir, keys);
         }
         at
     }

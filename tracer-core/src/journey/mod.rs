@@ -151,6 +151,8 @@ pub struct Journey {
     /// The conntrack entries that its packets carried, or that were found for them, each with its
     /// namespace.
     pub conntracks: Vec<(NetnsId, Conntrack)>,
+    /// Namespaces whose conntrack was asked for the tuples that changed there.
+    pub conntrack_asked: Vec<NetnsId>,
     /// The packets of it that the kernel threw away.
     pub losses: Vec<Loss>,
     /// A request that left untranslated, though others of the flow are translated there.
@@ -158,7 +160,7 @@ pub struct Journey {
     /// What both sides said.
     pub exchange: Exchange,
     /// The task behind the first packet.
-    pub process: Option<Process>,
+    pub process: Option<Box<Process>>,
     /// The flow was open before its first sighting.
     pub predates: bool,
     /// Another flow fits some of the sightings as well.
@@ -192,6 +194,17 @@ pub struct Closed {
     pub end: End,
     /// Up to when it was watched, nanoseconds.
     pub at_ns: u64,
+}
+
+impl Closed {
+    /// Takes in what a namespace's conntrack said when it was asked for the tuples that changed
+    /// there.
+    pub fn conntrack(&mut self, netns: NetnsId, found: impl IntoIterator<Item = Conntrack>) {
+        self.journey.conntrack_asked.push(netns);
+        for entry in found {
+            tracked::remember(&mut self.journey, netns, entry);
+        }
+    }
 }
 
 /// Reads what a tap counted of one tuple by now: wire packets and bytes.

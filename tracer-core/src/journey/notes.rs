@@ -89,10 +89,14 @@ pub(super) fn continues(
         return false;
     }
     let same_netns = note.place.netns == place.netns;
-    if place.dir == Dir::Egress && event.local && (!same_netns || note.place.dir == Dir::Ingress) {
-        return false;
+    let strong = print::is_strong(&event.print);
+    if place.dir == Dir::Egress && event.local {
+        let here = same_netns || (strong && handed_over(note.place, place, inventory));
+        if !here || note.place.dir == Dir::Ingress {
+            return false;
+        }
     }
-    if print::is_strong(&event.print) {
+    if strong {
         return true;
     }
     match (place.dir, inventory.peer(place.netns, place.ifindex)) {
@@ -103,4 +107,13 @@ pub(super) fn continues(
         }
         (Dir::Ingress, None) => same_netns || note.place.dir == Dir::Egress,
     }
+}
+
+/// Whether the program of a netkit device may have sent a packet on: that runs before the packet has
+/// come in at the other end, so no device has noted it there (`netkit_xmit`).
+fn handed_over(from: Place, to: Place, inventory: &Inventory) -> bool {
+    let link = inventory.link(from.netns, from.ifindex);
+    link.is_some_and(|link| {
+        link.kind == "netkit" && link.peer.is_some_and(|(netns, _)| netns == to.netns)
+    })
 }

@@ -18,7 +18,7 @@ pub(super) struct Reorder {
 }
 
 /// Most emptied slices that are kept.
-const MAX_SPARE: usize = 8;
+const MAX_SPARE: usize = 3;
 
 impl Reorder {
     pub(super) fn push(&mut self, event: Event) {

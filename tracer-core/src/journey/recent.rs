@@ -2,12 +2,15 @@
 //! grows beyond a cap. What falls out does not depend on hashing, so reports do not either.
 
 use foldhash::fast::RandomState;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
     notes: HashMap<K, (u64, V), RandomState>,
+    /// Each key once, with a time at which it was noted: where it was noted anew meanwhile, it moves to
+    /// the end when its turn comes.
     age: VecDeque<(u64, K)>,
     ttl_ns: u64,
     cap: usize,
@@ -25,9 +28,16 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
 
     /// Notes `value` at `now_ns`, in place of what was noted for `key` before.
     pub(super) fn note(&mut self, now_ns: u64, key: K, value: V) {
+        match self.notes.entry(key) {
+            Entry::Occupied(mut slot) => {
+                slot.insert((now_ns, value));
+            }
+            Entry::Vacant(slot) => {
+                slot.insert((now_ns, value));
+                self.age.push_back((now_ns, key));
+            }
+        }
         self.make_room(now_ns);
-        self.age.push_back((now_ns, key));
-        self.notes.insert(key, (now_ns, value));
     }
 
     /// What was noted for `key` not longer ago than the time to live.
@@ -42,13 +52,18 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
     }
 
     fn make_room(&mut self, now_ns: u64) {
+        let ttl_ns = self.ttl_ns;
+        let is_fresh = |noted: u64| noted.saturating_add(ttl_ns) >= now_ns;
         while let Some(&(noted, key)) = self.age.front() {
-            if noted.saturating_add(self.ttl_ns) >= now_ns && self.age.len() < self.cap {
+            if is_fresh(noted) && self.age.len() <= self.cap {
                 return;
             }
             self.age.pop_front();
-            if self.notes.get(&key).is_some_and(|(time, _)| *time == noted) {
-                self.notes.remove(&key);
+            match self.notes.get(&key) {
+                Some((time, _)) if *time != noted && is_fresh(*time) => {
+                    self.age.push_back((*time, key));
+                }
+                _ => drop(self.notes.remove(&key)),
             }
         }
     }
@@ -75,6 +90,18 @@ mod tests {
         recent.note(8, 'a', 2);
         recent.note(12, 'b', 3);
         assert_eq!(recent.get(12, &'a'), Some(&2));
+        recent.note(30, 'c', 4);
+        assert_eq!((recent.notes.len(), recent.age.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_renewed_note_takes_no_more_room() {
+        let mut recent = Recent::new(10, 3);
+        for time in 0..100 {
+            recent.note(time, time % 2, time);
+        }
+        assert_eq!((recent.notes.len(), recent.age.len()), (2, 2));
+        assert_eq!(recent.get(100, &1), Some(&99));
     }
 
     #[test]

@@ -39,8 +39,8 @@ pub(super) enum Found {
 
 impl Correlator {
     pub(super) fn resolve(&self, event: &Event, place: Place, inventory: &Inventory) -> Found {
-        if let Some(quoted) = event.quoted {
-            return match self.bindings.find(place.netns, 0, quoted) {
+        if let Some(quoted) = event.quoted.as_deref() {
+            return match self.bindings.find(place.netns, 0, *quoted) {
                 Lookup::One(at, dir) => Found::Error(at, Some(dir)),
                 Lookup::Two(a, b) => Found::Rivals([a, b]),
                 Lookup::Nothing => self

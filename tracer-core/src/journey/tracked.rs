@@ -52,6 +52,7 @@ impl Tracked {
             error: Way::default(),
             answer: None,
             conntracks: Vec::new(),
+            conntrack_asked: Vec::new(),
             losses: Vec::new(),
             leak: None,
             exchange: Exchange::default(),

@@ -1,7 +1,7 @@
 //! Which hits are of which flow.
 
 use super::RuleHit;
-use crate::event::NetnsId;
+use crate::event::{Conntrack, NetnsId};
 use crate::journey::Journey;
 use crate::packet::Tuple;
 use std::collections::{BTreeMap, VecDeque};
@@ -41,20 +41,24 @@ impl Hits {
 
     /// The rules that ran for a journey's packets, in the order in which they ran. A hit is a
     /// flow's if a sighting in the same namespace shows the hit's tuple, or a conntrack entry
-    /// there that begins with it, at about the same time.
+    /// there that begins with it or comes by it half translated, at about the same time.
     #[must_use]
     pub fn of(&self, journey: &Journey) -> Vec<&RuleHit> {
+        if self.by_flow.is_empty() {
+            return Vec::new();
+        }
         let mut keys: Vec<(NetnsId, Tuple)> = Vec::new();
         for hop in [&journey.request, &journey.reply]
             .iter()
             .flat_map(|way| way.hops())
         {
             let netns = hop.place.netns;
-            let entry = hop.conntrack.map(|entry| entry.orig);
-            keys.extend(hop.tuples().chain(entry).map(|tuple| (netns, tuple)));
+            keys.extend(hop.tuples().map(|tuple| (netns, tuple)));
+            let entry = hop.conntrack.as_ref();
+            keys.extend(entry.into_iter().flat_map(|entry| forms(netns, entry)));
         }
         let entries = journey.conntracks.iter();
-        keys.extend(entries.map(|(netns, entry)| (*netns, entry.orig)));
+        keys.extend(entries.flat_map(|(netns, entry)| forms(*netns, entry)));
         keys.sort_unstable();
         keys.dedup();
         let near = |hit: &&RuleHit| {
@@ -77,5 +81,51 @@ impl Hits {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_flow.is_empty()
+    }
+}
+
+/// What a flow's packet looks like to rules before all of its translation is done: as it came, and
+/// with the destination translated. iptables-legacy's trace shows each packet as its hook has it.
+fn forms(netns: NetnsId, entry: &Conntrack) -> [(NetnsId, Tuple); 2] {
+    let (came, leaves) = (entry.orig, entry.reply.reversed());
+    let routed = Tuple {
+        dst: leaves.dst,
+        dport: leaves.dport,
+        ..came
+    };
+    [(netns, came), (netns, routed)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Proto;
+    use std::net::SocketAddr;
+
+    fn tuple(src: &str, dst: &str) -> Tuple {
+        let (src, dst): (SocketAddr, SocketAddr) = (src.parse().unwrap(), dst.parse().unwrap());
+        Tuple {
+            src: src.ip(),
+            sport: src.port(),
+            dst: dst.ip(),
+            dport: dst.port(),
+            proto: Proto::TCP,
+        }
+    }
+
+    /// A Service's packet as POSTROUTING sees it is neither what came nor what leaves.
+    #[test]
+    fn a_half_translated_packet_is_known_by_its_entry() {
+        let entry = Conntrack {
+            orig: tuple("10.12.3.4:43210", "10.96.0.10:443"),
+            reply: tuple("10.20.30.40:8443", "10.100.0.5:43210"),
+            status: Conntrack::SRC_NAT | Conntrack::DST_NAT,
+            zone: None,
+            mark: None,
+            is_reply: false,
+        };
+        let [came, routed] = forms(NetnsId(1), &entry).map(|(_, tuple)| tuple);
+        assert_eq!(came, entry.orig);
+        assert_eq!(routed, tuple("10.12.3.4:43210", "10.20.30.40:8443"));
     }
 }

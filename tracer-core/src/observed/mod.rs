@@ -98,7 +98,8 @@ pub enum RulePlace {
         /// The target is an x_tables extension: the rule is iptables-nft's.
         xt: bool,
     },
-    /// No rule: a base chain's policy.
+    /// A base chain's policy, or, where iptables-legacy says so, perhaps a rule: it calls an
+    /// unconditional ACCEPT or DROP of a built-in chain a policy too.
     Policy {
         /// The table's family.
         family: Family,
@@ -106,6 +107,9 @@ pub enum RulePlace {
         table: String,
         /// The chain.
         chain: String,
+        /// What iptables-legacy counts it as: a number that no rule of the chain has where it is
+        /// the policy.
+        index: Option<u32>,
     },
     /// A NAT target ran, and the search for its rule ended without finding it.
     NotFound,
@@ -148,6 +152,7 @@ impl fmt::Display for RulePlace {
                 family,
                 table,
                 chain,
+                ..
             } => write!(f, "{family} {table}/{chain} policy"),
             Self::NotFound => f.write_str("a rule that was not found"),
         }

@@ -33,13 +33,20 @@ const PAUSE_NS: u64 = 50_000_000;
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    family: Family,
-    hook: Hook,
-    tuple: Tuple,
-    table: String,
-    place: RulePlace,
-    verdict: Option<Verdict>,
-    mark: Option<u32>,
+    /// The packet's family.
+    pub family: Family,
+    /// At which hook.
+    pub hook: Hook,
+    /// The packet as that hook has it.
+    pub tuple: Tuple,
+    /// The table.
+    pub table: String,
+    /// The rule, or the policy.
+    pub place: RulePlace,
+    /// `Return` where it ended a chain without a condition; of other rules it is not told.
+    pub verdict: Option<Verdict>,
+    /// The packet's mark.
+    pub mark: Option<u32>,
 }
 
 /// Reads the body of one `NFULNL_MSG_PACKET` message; `None` where it is no trace.
@@ -74,22 +81,24 @@ fn step(family: Family, prefix: &str) -> Option<(String, RulePlace, Option<Verdi
     let (rest, number) = rest.rsplit_once(':')?;
     let (chain, kind) = rest.rsplit_once(':')?;
     let (table, chain) = (table.to_owned(), chain.to_owned());
+    let index = number.parse().ok()?;
     let verdict = (kind == "return").then_some(Verdict::Return);
-    let place = if kind == "policy" {
-        RulePlace::Policy {
+    let of = table.clone();
+    let place = match kind {
+        "policy" => RulePlace::Policy {
             family,
-            table: table.clone(),
+            table,
             chain,
-        }
-    } else {
-        RulePlace::Legacy {
+            index: Some(index),
+        },
+        _ => RulePlace::Legacy {
             family,
-            table: table.clone(),
+            table,
             chain,
-            index: number.parse().ok()?,
-        }
+            index,
+        },
     };
-    Some((table, place, verdict))
+    Some((of, place, verdict))
 }
 
 /// A packet in a table.
@@ -213,6 +222,16 @@ mod tests {
             .map(|(place, _)| place.to_string())
             .collect();
         assert_eq!(path, ["iptables-legacy ip nat/POSTROUTING rule 2"]);
+    }
+
+    /// The kernel calls an unconditional ACCEPT of a built-in chain a policy: only its number tells.
+    #[test]
+    fn a_policy_keeps_its_number() {
+        let policy = message(&logged(4, "TRACE: nat:POSTROUTING:policy:2 ")).unwrap();
+        let RulePlace::Policy { index, .. } = policy.place else {
+            panic!("{}", policy.place);
+        };
+        assert_eq!(index, Some(2));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::nftrace::{Kind, Message};
 use super::{RuleHit, RulePlace};
 use crate::event::NetnsId;
 use crate::packet::Tuple;
-use crate::ruleset::{Hook, Verdict};
+use crate::ruleset::Verdict;
 use std::collections::BTreeMap;
 
 /// At most so many traversals are open: each ends within microseconds, unless messages are lost.
@@ -50,7 +50,6 @@ impl Traversals {
         let open = self.open.get_mut(&message.id)?;
         let (mark, ct_id) = (message.mark, message.ct_id);
         let ends = message.kind == Kind::Policy || decides(message.verdict.as_ref());
-        let hook = hook(&message);
         let (place, verdict) = step(message)?;
         if !ends {
             if open.path.len() < MOST_RULES {
@@ -62,7 +61,7 @@ impl Traversals {
             time_ns,
             skb: None,
             netns: self.netns,
-            hook,
+            hook: None, // no message tells it: the chain with which it begins does
             tuple: open.first,
             conntrack: None,
             place,
@@ -94,18 +93,6 @@ fn decides(verdict: Option<&Verdict>) -> bool {
     )
 }
 
-/// The hook, where the names of iptables-nft's own chains or the devices tell.
-fn hook(message: &Message) -> Option<Hook> {
-    match message.chain.as_str() {
-        "PREROUTING" => Some(Hook::Prerouting),
-        "INPUT" => Some(Hook::Input),
-        "FORWARD" => Some(Hook::Forward),
-        "OUTPUT" => Some(Hook::Output),
-        "POSTROUTING" => Some(Hook::Postrouting),
-        _ => None,
-    }
-}
-
 /// What a message adds to the path; `None` for a rule without a handle, the end of a chain.
 fn step(message: Message) -> Option<(RulePlace, Option<Verdict>)> {
     let Message {
@@ -122,6 +109,7 @@ fn step(message: Message) -> Option<(RulePlace, Option<Verdict>)> {
             family,
             table,
             chain,
+            index: None,
         },
         Kind::Rule | Kind::Return => RulePlace::Nft {
             family,

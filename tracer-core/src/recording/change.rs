@@ -1,7 +1,7 @@
 //! How an inventory changed: only what did is written.
 
 use crate::event::NetnsId;
-use crate::inventory::{Cgroup, Facts, Inventory, Namespace};
+use crate::inventory::{Cgroup, Facts, Former, Inventory, Namespace};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct Change {
     /// Namespaces.
     pub namespaces: BTreeMap<NetnsId, Option<Namespace>>,
     /// Those whose number another has now.
-    pub replaced: BTreeMap<NetnsId, Option<Namespace>>,
+    pub replaced: BTreeMap<NetnsId, Option<Former>>,
     /// cgroups.
     pub cgroups: BTreeMap<u64, Option<Cgroup>>,
     /// What was asked of namespaces in which packets died.

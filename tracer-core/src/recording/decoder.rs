@@ -155,7 +155,7 @@ impl Kind {
     /// The kind of that number, if this version knows it.
     #[must_use]
     pub fn of(number: u8) -> Option<Self> {
-        const ALL: [Kind; 14] = [
+        const ALL: [Kind; 15] = [
             Kind::Header,
             Kind::Clock,
             Kind::Inventory,
@@ -170,6 +170,7 @@ impl Kind {
             Kind::Advance,
             Kind::Finish,
             Kind::Summary,
+            Kind::Judge,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == number)
     }
@@ -191,6 +192,7 @@ fn read(kind: Kind, raw: &mut &[u8]) -> Result<Record, String> {
         Kind::Advance => Record::Advance(value(raw)?),
         Kind::Finish => Record::Finish(value(raw)?),
         Kind::Summary => Record::Summary(value(raw)?),
+        Kind::Judge => Record::Judge(value(raw)?),
     })
 }
 

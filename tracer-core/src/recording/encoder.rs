@@ -85,6 +85,7 @@ fn write(record: &Record, out: &mut Vec<u8>) -> Written {
         Record::Unavailable(what) => put(what, out),
         Record::Rules(reading) => put(reading, out),
         Record::Recount(asked) | Record::Advance(asked) | Record::Finish(asked) => put(asked, out),
+        Record::Judge(settled) => put(settled, out),
         Record::Summary(summary) => put(summary, out),
     }
 }

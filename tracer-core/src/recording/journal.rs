@@ -41,7 +41,7 @@ impl Journal {
     /// Notes a reading of rules; equal ones only once.
     pub(crate) fn rules(&mut self, reading: &Reading) {
         let mut reading = reading.clone();
-        if self.rules.get(&reading.netns) == reading.rules.as_ref() {
+        if reading.given_up.is_none() && self.rules.get(&reading.netns) == reading.rules.as_ref() {
             reading.rules = None;
         } else if let Some(rules) = &reading.rules {
             self.rules.insert(reading.netns, rules.clone());

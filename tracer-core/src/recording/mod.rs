@@ -24,7 +24,8 @@ pub use error::ReadError;
 pub use journal::Journal;
 pub(crate) use journal::noting;
 pub use record::{
-    Asked, Clock, Count, Entry, Header, Kind, Lost, Reading, Record, Requested, Settings,
+    Answered, Asked, Clock, Count, Entry, Header, Kind, Lost, Reading, Record, Requested, Settings,
+    Settled,
 };
 pub use redact::Redactor;
 pub use replay::{Part, Replay};

@@ -7,7 +7,7 @@
 use super::change::Change;
 use crate::event::{Conntrack, Counter, DropEvent, Event, NetnsId};
 use crate::expect::Expectation;
-use crate::journey;
+use crate::journey::{self, Closed};
 use crate::observed::RuleHit;
 use crate::report::{Summary, Unavailable};
 use crate::ruleset::Ruleset;
@@ -41,9 +41,11 @@ pub enum Record {
     Rules(Box<Reading>),
     /// The taps were asked for their counts.
     Recount(Asked),
-    /// Flows were judged.
+    /// Flows were over.
     Advance(Asked),
-    /// What was left was judged: the run ended.
+    /// Those were judged, with what was asked about them meanwhile.
+    Judge(Settled),
+    /// All flows were over: the run ended. They are judged after that.
     Finish(Asked),
     /// The run's own summary. The last record of all.
     Summary(Box<Summary>),
@@ -68,6 +70,7 @@ pub enum Kind {
     Advance = 12,
     Finish = 13,
     Summary = 14,
+    Judge = 15,
 }
 
 impl Record {
@@ -88,6 +91,7 @@ impl Record {
             Self::Recount(_) => Kind::Recount,
             Self::Advance(_) => Kind::Advance,
             Self::Finish(_) => Kind::Finish,
+            Self::Judge(_) => Kind::Judge,
             Self::Summary(_) => Kind::Summary,
         }
     }
@@ -185,6 +189,49 @@ pub struct Reading {
     pub at_ns: u64,
     /// The rules; `None`: those of the reading before.
     pub rules: Option<Ruleset>,
+    /// There was no reading, and no more was to be waited for one: why.
+    pub given_up: Option<String>,
+}
+
+/// What was asked about flows that were over, before they were judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled(pub Vec<Answered>);
+
+/// What conntrack said of one of the flows that were over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    /// Its place among them, from 0.
+    pub at: u32,
+    /// The namespaces that were asked.
+    pub asked: Vec<NetnsId>,
+    /// The entries that are known of it since then.
+    pub conntracks: Vec<(NetnsId, Conntrack)>,
+}
+
+impl Settled {
+    /// What was asked about these.
+    #[must_use]
+    pub fn of(closed: &[Closed]) -> Self {
+        let asked = (0..).zip(closed);
+        let asked = asked.filter(|(_, flow)| !flow.journey.conntrack_asked.is_empty());
+        let answered = asked.map(|(at, flow)| Answered {
+            at,
+            asked: flow.journey.conntrack_asked.clone(),
+            conntracks: flow.journey.conntracks.clone(),
+        });
+        Self(answered.collect())
+    }
+
+    /// Tells it to the same flows again.
+    pub fn tell(self, closed: &mut [Closed]) {
+        for answered in self.0 {
+            let at = usize::try_from(answered.at).ok();
+            if let Some(flow) = at.and_then(|at| closed.get_mut(at)) {
+                flow.journey.conntrack_asked = answered.asked;
+                flow.journey.conntracks = answered.conntracks;
+            }
+        }
+    }
 }
 
 /// A moment, and what the taps answered when they were asked then, in the order of the questions. One

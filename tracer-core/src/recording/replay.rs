@@ -24,6 +24,8 @@ pub struct Replay {
     trace: Trace,
     inventory: Inventory,
     rules: BTreeMap<NetnsId, Ruleset>,
+    /// Flows that are over and not judged yet.
+    closed: Vec<Closed>,
     max_held: usize,
     now_ns: u64,
     received: u64,
@@ -47,6 +49,7 @@ impl Replay {
             trace,
             inventory: Inventory::default(),
             rules: BTreeMap::new(),
+            closed: Vec::new(),
             received: 0,
             lost: 0,
             finished: false,
@@ -99,7 +102,8 @@ impl Replay {
             Record::Event(event) => {
                 self.received += 1;
                 if self.trace.push(*event) && self.trace.stats().held > self.max_held + SLACK {
-                    return self.judge(&Asked::default());
+                    self.close(&Asked::default());
+                    return self.judge();
                 }
             }
             Record::Entry(asked) => self.trace.entry(&asked.event, asked.entry),
@@ -120,11 +124,20 @@ impl Replay {
             }
             Record::Advance(asked) => {
                 self.reach(asked.now_ns);
-                return self.judge(&asked);
+                // Those before that were not judged: the file makes no sense, or was damaged.
+                let parts = self.judge();
+                self.close(&asked);
+                return parts;
             }
             Record::Finish(asked) => {
                 self.reach(asked.now_ns);
-                return self.finish_with(&asked);
+                let parts = self.judge();
+                self.close_all(&asked);
+                return parts;
+            }
+            Record::Judge(settled) => {
+                settled.tell(&mut self.closed);
+                return self.judge();
             }
             Record::Summary(summary) => self.summary = Some(*summary),
         }
@@ -133,30 +146,38 @@ impl Replay {
 
     /// Nothing comes any more: tells what is left, where the recording did not.
     pub fn finish(&mut self) -> Vec<Part> {
-        if self.finished {
-            return Vec::new();
+        let mut parts = self.judge();
+        if !self.finished {
+            let asked = Asked {
+                now_ns: self.now_ns,
+                counts: Vec::new(),
+            };
+            self.close_all(&asked);
+            parts.extend(self.judge());
         }
-        let asked = Asked {
-            now_ns: self.now_ns,
-            counts: Vec::new(),
-        };
-        self.finish_with(&asked)
-    }
-
-    fn judge(&mut self, asked: &Asked) -> Vec<Part> {
-        let mut read = answers(asked);
-        let parts = self
-            .trace
-            .advance_parts(self.now_ns, &self.inventory, &mut read);
-        self.trace.take_observed();
         parts
     }
 
-    fn finish_with(&mut self, asked: &Asked) -> Vec<Part> {
+    fn close(&mut self, asked: &Asked) {
+        let mut read = answers(asked);
+        let closed = self.trace.close(self.now_ns, &self.inventory, &mut read);
+        self.closed.extend(closed);
+    }
+
+    fn close_all(&mut self, asked: &Asked) {
         self.finished = true;
         let mut read = answers(asked);
-        self.trace
-            .finish_parts(self.now_ns, &self.inventory, &mut read)
+        let closed = self
+            .trace
+            .close_all(self.now_ns, &self.inventory, &mut read);
+        self.closed.extend(closed);
+    }
+
+    fn judge(&mut self) -> Vec<Part> {
+        let closed = std::mem::take(&mut self.closed);
+        let parts = self.trace.judge_parts(closed, &self.inventory);
+        self.trace.take_observed();
+        parts
     }
 
     fn reach(&mut self, now_ns: u64) {
@@ -168,7 +189,11 @@ impl Replay {
             netns,
             at_ns,
             rules,
+            given_up,
         } = reading;
+        if let Some(why) = given_up {
+            return self.trace.rulebook().give_up(netns, why);
+        }
         if let Some(rules) = &rules {
             self.rules.insert(netns, rules.clone());
         }

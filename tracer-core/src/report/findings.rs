@@ -73,6 +73,10 @@ pub enum Code {
     PortRewritten,
     /// The source was rewritten twice.
     DoubleRewrite,
+    /// Who rewrote it is one of several.
+    RewriterUncertain,
+    /// nftables' flowtable forwards the flow past the rules.
+    FlowOffloaded,
     /// The destination is rewritten at the socket, before there is a packet.
     SocketLb,
     /// Two packets or flows fit; neither was chosen.

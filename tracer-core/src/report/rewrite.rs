@@ -166,6 +166,46 @@ pub struct Rule {
     pub path: Vec<String>,
 }
 
+impl Rule {
+    /// What stands for the number where it is no rule, but what a chain does where none decides.
+    pub(crate) const POLICY: &str = " policy";
+
+    /// The rule in a sentence: `iptables-legacy nat/IP-MASQ rule 3`, `nft ip agent/masq handle 6`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.named(" rule")
+    }
+
+    /// As [`Rule::name`], for tables and keys: `iptables-legacy nat/IP-MASQ 3`.
+    #[must_use]
+    pub fn short(&self) -> String {
+        self.named("")
+    }
+
+    /// Numbered as its own tool does.
+    fn named(&self, word: &str) -> String {
+        let native = self.backend == "nft";
+        let number = match (self.index, self.handle) {
+            (_, Some(handle)) if native => format!(" handle {handle}"),
+            (Some(index), _) => format!("{word} {index}"),
+            (None, Some(handle)) => format!(" handle {handle}"),
+            (None, None) => Self::POLICY.to_owned(),
+        };
+        let store = tool(&self.backend, &self.family);
+        format!("{store} {}/{}{number}", self.table, self.chain)
+    }
+}
+
+/// The tool that shows a store's tables of a family, with the family where it shows all of them:
+/// `ip6tables-legacy`, `nft ip`.
+fn tool(backend: &str, family: &str) -> String {
+    match backend.strip_prefix("iptables-") {
+        Some(kind) if family == "ip6" => format!("ip6tables-{kind}"),
+        None if backend == "nft" => format!("nft {family}"),
+        _ => backend.to_owned(),
+    }
+}
+
 /// How a rule is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -183,4 +223,45 @@ pub struct Tc {
     pub id: u32,
     /// Program name.
     pub name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_named_and_numbered_as_by_its_own_tool() {
+        let names = |backend: &str, family: &str, handle| {
+            let rule = Rule {
+                backend: backend.into(),
+                family: family.into(),
+                table: "nat".into(),
+                chain: "X".into(),
+                index: Some(2),
+                handle,
+                text: String::new(),
+                comment: None,
+                owner: None,
+                evidence: RuleEvidence::Replayed,
+                path: Vec::new(),
+            };
+            [rule.name(), rule.short()]
+        };
+        let same = |name: &str| [name.to_owned(), name.to_owned()];
+        for (backend, family, tool) in [
+            ("iptables-legacy", "ip", "iptables-legacy"),
+            ("iptables-nft", "ip", "iptables-nft"),
+            ("iptables-legacy", "ip6", "ip6tables-legacy"),
+            ("iptables-nft", "ip6", "ip6tables-nft"),
+        ] {
+            let named = [format!("{tool} nat/X rule 2"), format!("{tool} nat/X 2")];
+            assert_eq!(names(backend, family, Some(7)), named);
+        }
+        assert_eq!(
+            names("nft", "inet", Some(7)),
+            same("nft inet nat/X handle 7")
+        );
+        let unsaved = ["nft ip nat/X rule 2", "nft ip nat/X 2"];
+        assert_eq!(names("nft", "ip", None), unsaved);
+    }
 }

@@ -158,10 +158,10 @@ fn adopt(mut table: Table, listed: &mut nft::Listed, unread: &mut Vec<Unread>) {
 }
 
 fn changed(id: &TableId, why: &str) -> Unread {
-    Unread {
-        what: format!("{} {} {}", id.backend, id.family, id.name),
-        why: format!("it changed while it was read: {why}"),
-    }
+    Unread::new(
+        format!("{} {} {}", id.backend, id.family, id.name),
+        format!("it changed while it was read: {why}"),
+    )
 }
 
 /// A table of which only the extensions' names are known.
@@ -173,10 +173,11 @@ fn names_only(table: &Table) -> Option<Unread> {
         .iter()
         .flat_map(|chain| &chain.rules)
         .any(|rule| !rule.text.starts_with("-A "));
-    (foreign && own && unread).then(|| Unread {
-        what: format!("nft {} {}", table.id.family, table.id.name),
-        why: "it holds x_tables extensions, of which nft shows only the names, and iptables-nft-save does \
-              not print it"
-            .into(),
+    (foreign && own && unread).then(|| {
+        Unread::new(
+            format!("nft {} {}", table.id.family, table.id.name),
+            "it holds x_tables extensions, of which nft shows only the names, and iptables-nft-save does \
+             not print it",
+        )
     })
 }

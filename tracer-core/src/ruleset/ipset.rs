@@ -27,10 +27,7 @@ pub fn parse(dump: &str) -> Ipsets {
         };
         if understood.is_none() {
             let why = format!("cannot read the line {line:?}");
-            ipsets.unread.push(Unread {
-                what: "ipset".into(),
-                why,
-            });
+            ipsets.unread.push(Unread::new("ipset", why));
         }
     }
     ipsets

@@ -18,12 +18,26 @@ pub struct Ruleset {
 }
 
 /// A store, or a part of one, that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unread {
     /// Which.
     pub what: String,
     /// Why.
     pub why: String,
+    /// What to do about it, where the reason does not say it all.
+    pub fix: Option<String>,
+}
+
+impl Unread {
+    /// One whose reason says it all.
+    #[must_use]
+    pub fn new(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            why: why.into(),
+            fix: None,
+        }
+    }
 }
 
 /// Which tool a table belongs to. Its `Display` is the name in reports.

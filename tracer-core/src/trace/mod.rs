@@ -12,11 +12,12 @@ use crate::group::Groups;
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Correlator, ReadCounter, Settings, Stats};
 use crate::observed::{Hits, RuleHit};
-use crate::recording::{Asked, Count, Entry, Journal, Lost, Part, Record, noting};
+use crate::recording::{Asked, Count, Entry, Journal, Lost, Part, Record, Settled, noting};
 use crate::report::{Flow, Flows, Unavailable};
 use crate::rulebook::Rulebook;
 use crate::verdict::{self, Context};
 use losses::Losses;
+use std::borrow::Cow;
 
 /// One run.
 #[derive(Debug)]
@@ -173,74 +174,86 @@ impl Trace {
 
     /// Judges the flows that are over or quiet at `now_ns` (CLOCK_MONOTONIC).
     pub fn advance(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Flow> {
-        self.advance_with(now_ns, inventory, &mut |_| None)
+        let closed = self.close(now_ns, inventory, &mut |_| None);
+        self.judge(closed, inventory)
     }
 
-    /// As [`Trace::advance`], asking the taps for their last counts of each flow that is told.
-    pub fn advance_with(
+    /// Judges all that is left: the trace ends.
+    pub fn finish(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Flow> {
+        let closed = self.close_all(now_ns, inventory, &mut |_| None);
+        self.judge(closed, inventory)
+    }
+
+    /// The flows that are over or quiet at `now_ns`, to be handed to [`Trace::judge`]: before that
+    /// their namespaces can be asked ([`crate::attribute::doubts`]). `read` asks the taps for their
+    /// last counts.
+    pub fn close(
         &mut self,
         now_ns: u64,
         inventory: &Inventory,
         read: &mut ReadCounter<'_>,
-    ) -> Vec<Flow> {
-        flows(self.advance_parts(now_ns, inventory, read))
-    }
-
-    /// As [`Trace::advance_with`], with all that was sighted of each flow.
-    pub fn advance_parts(
-        &mut self,
-        now_ns: u64,
-        inventory: &Inventory,
-        read: &mut ReadCounter<'_>,
-    ) -> Vec<Part> {
+    ) -> Vec<Closed> {
         self.look(inventory);
         let mut closed = self.correlator.advance(now_ns, inventory);
         let counts = recount(&mut closed, read);
         if let Some(journal) = &mut self.journal {
             journal.advance(Asked { now_ns, counts }, !closed.is_empty());
         }
-        self.judge(closed, inventory)
+        closed
     }
 
-    /// Judges all that is left: the trace ends.
-    pub fn finish(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Flow> {
-        self.finish_with(now_ns, inventory, &mut |_| None)
-    }
-
-    /// As [`Trace::finish`], asking the taps for their last counts.
-    pub fn finish_with(
+    /// As [`Trace::close`], all that is left.
+    pub fn close_all(
         &mut self,
         now_ns: u64,
         inventory: &Inventory,
         read: &mut ReadCounter<'_>,
-    ) -> Vec<Flow> {
-        flows(self.finish_parts(now_ns, inventory, read))
-    }
-
-    /// As [`Trace::finish_with`], with all that was sighted of each flow.
-    pub fn finish_parts(
-        &mut self,
-        now_ns: u64,
-        inventory: &Inventory,
-        read: &mut ReadCounter<'_>,
-    ) -> Vec<Part> {
+    ) -> Vec<Closed> {
         self.look(inventory);
         let mut closed = self.correlator.finish(now_ns, inventory);
         let counts = recount(&mut closed, read);
         self.note(|| Record::Finish(Asked { now_ns, counts }));
-        self.judge(closed, inventory)
+        closed
     }
 
-    fn judge(&mut self, closed: Vec<Closed>, inventory: &Inventory) -> Vec<Part> {
+    /// Judges flows that are over.
+    pub fn judge(&mut self, closed: Vec<Closed>, inventory: &Inventory) -> Vec<Flow> {
+        let parts = self.judge_parts(closed, inventory);
+        parts.into_iter().map(|(_, flow)| flow).collect()
+    }
+
+    /// As [`Trace::judge`], with all that was sighted of each flow.
+    pub fn judge_parts(&mut self, closed: Vec<Closed>, inventory: &Inventory) -> Vec<Part> {
+        if !closed.is_empty() {
+            self.look(inventory);
+            self.note(|| Record::Judge(Settled::of(&closed)));
+        }
+        let flows = self.flows_of(&closed, inventory);
+        let seen = flows.len();
+        let wanted = |(_, flow): &Part| self.wanted.wants(flow);
+        let mut parts: Vec<Part> = closed.into_iter().zip(flows).filter(wanted).collect();
+        for (_, flow) in &mut parts {
+            self.checks.mark(flow, inventory);
+            self.groups.add(flow);
+        }
+        self.reported += parts.len() as u64;
+        self.left_out += (seen - parts.len()) as u64;
+        parts
+    }
+
+    fn flows_of(&mut self, closed: &[Closed], inventory: &Inventory) -> Vec<Flow> {
         let hits: Vec<Vec<&RuleHit>> = closed.iter().map(|c| self.hits.of(&c.journey)).collect();
+        let begun = closed.iter().map(|c| c.journey.first_ns);
+        let then: Vec<Cow<'_, Inventory>> = begun.map(|at| inventory.as_of(at)).collect();
         let rules = Consulted::new(&self.rulebook);
         let mut observed = Vec::new();
-        let flows: Vec<Flow> = closed
+        let flows = closed
             .iter()
             .zip(&hits)
-            .map(|(closed, hits)| {
+            .zip(&then)
+            .map(|((closed, hits), then)| {
                 let context = Context {
-                    inventory,
+                    inventory: then,
                     realtime_offset_ns: self.realtime_offset_ns,
                     lost: self.losses.during(&closed.journey),
                     unavailable: &self.unavailable,
@@ -254,16 +267,7 @@ impl Trace {
             })
             .collect();
         self.observed.append(&mut observed);
-        let seen = flows.len();
-        let wanted = |(_, flow): &Part| self.wanted.wants(flow);
-        let mut parts: Vec<Part> = closed.into_iter().zip(flows).filter(wanted).collect();
-        for (_, flow) in &mut parts {
-            self.checks.mark(flow, inventory);
-            self.groups.add(flow);
-        }
-        self.reported += parts.len() as u64;
-        self.left_out += (seen - parts.len()) as u64;
-        parts
+        flows
     }
 
     /// The groups of what was told so far.
@@ -288,10 +292,6 @@ impl Trace {
     pub fn stats(&self) -> Stats {
         self.correlator.stats()
     }
-}
-
-fn flows(parts: Vec<Part>) -> Vec<Flow> {
-    parts.into_iter().map(|(_, flow)| flow).collect()
 }
 
 /// Asks the taps for their last counts; gives what they answered.

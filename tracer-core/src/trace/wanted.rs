@@ -47,10 +47,11 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Adds what does not hold, and what the far side saw, to the flow's findings.
+    /// Adds what does not hold, and what the far side saw, to the flow's findings: what was asked for
+    /// comes first.
     pub(super) fn mark(&mut self, flow: &mut Flow, inventory: &Inventory) {
         let violated = self.expectations.judge(flow, inventory);
-        flow.findings.extend(violated);
+        flow.findings.splice(0..0, violated);
         if let Some(saw) = self.peer_saw {
             verdict::compare_with_peer(flow, saw);
         }

@@ -4,14 +4,11 @@ use super::findings::finding;
 use super::trouble;
 use super::view::known;
 use super::{Context, rules};
-use crate::attribute::{self, Ruling, number_at};
-use crate::evaluate::Fate;
+use crate::attribute::{self, Stopped, number_at};
 use crate::explain::{Explanation, explain, is_loss};
 use crate::inventory::Inventory;
 use crate::journey::{Direction, Journey, Loss};
-use crate::report::{
-    Code, Delivery, DeliveryCode, Drop, Finding, RewriteDirection, RuleEvidence, Severity,
-};
+use crate::report::{Code, Delivery, DeliveryCode, Drop, Finding, RewriteDirection, Severity};
 use serde_json::{Value, json};
 
 /// A drop that is told.
@@ -44,35 +41,23 @@ pub(super) fn told<'a>(journey: &'a Journey, context: &Context<'_>) -> Vec<Told<
         .collect()
 }
 
-/// Names the rule, or the policy, that dropped the request, where the rules of that namespace tell.
-pub(super) fn name_rules(told: &mut [Told<'_>], rulings: &[Ruling<'_, '_>]) {
+/// Names the rule, or the policy, that dropped a packet, where the rules of its namespace tell.
+pub(super) fn name_rules(told: &mut [Told<'_>], journey: &Journey, context: &Context<'_>) {
     for one in told.iter_mut() {
-        let loss = one.loss;
-        let ruling = rulings
-            .iter()
-            .find(|r| loss.direction == Direction::Request && Some(r.passage.netns) == loss.netns);
-        let Some((ruling, explained)) = ruling.zip(one.explained.as_mut()) else {
+        let policy_drop = |e: &&mut Explanation| e.code == Some(Code::PolicyDrop);
+        let Some(explained) = one.explained.as_mut().filter(policy_drop) else {
             continue;
         };
-        if explained.code != Some(Code::PolicyDrop) || explained.rule.is_some() {
-            continue;
-        }
-        match ruling.outcome.fate().certain() {
-            Some(Fate::Dropped { by, path, .. }) => {
-                let rule = attribute::view(*by, path, RuleEvidence::Replayed);
-                explained
-                    .text
-                    .push_str(&format!(": {}", rules::name(&rule)));
-                explained.rule = Some(rule);
+        let (inventory, hits) = (context.inventory, context.hits);
+        match attribute::stopped(one.loss, journey, inventory, context.rules, hits) {
+            Some(Stopped::By(rule)) => {
+                explained.text.push_str(": ");
+                explained.text.push_str(&rules::stopper_name(&rule));
+                explained.rule = Some(*rule);
             }
-            Some(Fate::Policy { table, chain }) => {
-                let id = &table.0.id;
-                explained.text.push_str(&format!(
-                    ": the policy of {} {}/{}, since no rule there accepts it",
-                    id.backend, id.name, chain.0.name
-                ));
-            }
-            _ => {}
+            Some(Stopped::ByNone) => explained.by_no_rule(),
+            Some(Stopped::PerhapsOnABridge) => explained.perhaps_on_a_bridge(),
+            None => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Context;
 use super::reply::unasked_reply;
 use super::source::source_changes;
-use crate::attribute::original;
+use crate::attribute::{left_unseen, original};
 use crate::journey::{Direction, Exchange, Journey};
 use crate::packet::Proto;
 use crate::report::{
@@ -36,6 +36,7 @@ pub(super) fn findings(
     found.extend(unasked_reply(journey, rewrites));
     found.extend(ambiguous(journey));
     found.extend(unseen_request(journey));
+    found.extend(unread_exit(journey, verdict));
     found.extend(lost(context));
     found.extend(context.unavailable.iter().map(|u| Finding {
         text: format!("{} could not be observed: {}", u.what, u.why),
@@ -170,6 +171,25 @@ fn unseen_request(journey: &Journey) -> Option<Finding> {
         text: "only replies were sighted: the request takes a way that no tap of this run sees"
             .into(),
         fix: Some("trace without --scope, or on the host that the request leaves by".into()),
+        ..finding(Code::PointUnavailable, Severity::Warning)
+    })
+}
+
+/// Where the source is known all the same (conntrack translates it), nothing is missing.
+fn unread_exit(journey: &Journey, verdict: &Verdict) -> Option<Finding> {
+    let unknown = verdict.source == SourceCode::SourceUnknown;
+    left_unseen(journey).filter(|_| unknown)?;
+    Some(Finding {
+        text:
+            "the request went on, for an answer came in from beyond, but no tap could read it on \
+               its way out: it was encrypted (IPsec) or handed over by a program"
+                .into(),
+        fix: Some(
+            "`ip xfrm policy` and `ip xfrm state` show what is encrypted, `bpftool net show` what \
+             redirects; the source inside is seen where the tunnel ends"
+                .into(),
+        ),
+        hop: journey.request.hops().len().try_into().ok(),
         ..finding(Code::PointUnavailable, Severity::Warning)
     })
 }

@@ -6,6 +6,7 @@ mod findings;
 mod origin;
 mod peer;
 mod reply;
+mod rewriter;
 mod rules;
 mod source;
 mod trouble;
@@ -46,14 +47,18 @@ pub struct Context<'a> {
 #[must_use]
 pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     let journey = &closed.journey;
-    let mut rewrites = attribute::rewrites(journey, context.inventory);
+    let mut changes = attribute::changes(journey, context.inventory);
     let rulings = attribute::rulings(journey, context.inventory, context.rules);
-    attribute::name_rules(&mut rewrites, &rulings, context.hits);
+    attribute::name_rules(&mut changes, &rulings, context.hits);
+    attribute::name_programs(&mut changes, journey, context.inventory);
+    let rewriters = rewriter::findings(journey, &changes, context.inventory);
+    let rewrites: Vec<_> = changes.into_iter().map(|c| c.rewrite).collect();
     let mut told = drops::told(journey, context);
-    drops::name_rules(&mut told, &rulings);
+    drops::name_rules(&mut told, journey, context);
     let delivery = delivery::delivery(closed, &told, context.inventory);
     let mut verdict = source::verdict(journey, &rewrites, &delivery, context);
     let mut findings = findings::findings(journey, &rewrites, &delivery, &verdict, context);
+    findings.extend(rewriters);
     findings.extend(drops::findings(&told, journey, &delivery));
     findings.extend(drops::replaced(&told, context.inventory));
     let trouble = trouble::findings(journey, &delivery, context);

@@ -29,7 +29,7 @@ impl Origin {
 pub(super) fn origin(journey: &Journey, inventory: &Inventory) -> report::Origin {
     let source = source(journey, inventory);
     let is_node = source.kind == OriginKind::Node;
-    let process = journey.process.as_ref().filter(|_| is_node);
+    let process = journey.process.as_deref().filter(|_| is_node);
     let cgroup = process
         .and_then(|p| p.cgroup)
         .and_then(|id| inventory.cgroups.get(&id));

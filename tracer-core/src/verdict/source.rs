@@ -1,7 +1,7 @@
 //! What became of the source address.
 
 use super::{Context, rules};
-use crate::attribute::{original, role_word};
+use crate::attribute::{left_unseen, original, role_word};
 use crate::event::{Dir, NetnsId};
 use crate::inventory::{Inventory, Role};
 use crate::journey::{Hop, Journey};
@@ -94,10 +94,25 @@ pub(crate) fn agent(change: &Rewrite) -> String {
             let rule = rule.map_or(String::new(), |name| format!(", {name}"));
             format!(", netfilter{}{rule}", change.hook.map_or("", hook))
         }
-        RewriteAgent::TcBpf => match change.hook {
-            Some(RewriteHook::TcIngress) => ", a traffic-control program at ingress".into(),
-            _ => ", a traffic-control program at egress".into(),
-        },
+        RewriteAgent::TcBpf => {
+            let kind = match change.hook {
+                Some(RewriteHook::TcIngress) => "a traffic-control program at ingress",
+                Some(RewriteHook::TcEgress) => "a traffic-control program at egress",
+                Some(RewriteHook::Xdp) => "an XDP program",
+                _ => "a program on a device",
+            };
+            let name = change.program.as_ref();
+            let name = name.map(|p| format!(": {} (id {})", p.name, p.id));
+            format!(", {kind}{}", name.unwrap_or_default())
+        }
+        RewriteAgent::Stateless => {
+            let rule = change.rule.as_ref().map(rules::name);
+            let rule = rule.map_or(String::new(), |name| format!(", {name}"));
+            format!(
+                ", netfilter{} without conntrack{rule}",
+                change.hook.map_or("", hook)
+            )
+        }
         _ => match change.between {
             [Some(a), Some(b)] => format!(", between hop {a} and hop {b}"),
             _ => String::new(),
@@ -126,6 +141,11 @@ fn kept(
     let inventory = context.inventory;
     let source = original(journey).src;
     let exits = exits(journey, inventory);
+    if delivery.code == DeliveryCode::Dropped && is_netkit(last, inventory) {
+        let by = name(last, inventory);
+        let text = format!("the packet was sent by {by} as {source} and dropped before it came in");
+        return (SourceCode::SourceUnknown, text);
+    }
     if !exits.is_empty() {
         let names: Vec<String> = exits.iter().map(|h| name(h, inventory)).collect();
         let copied = if names.len() > 1 {
@@ -145,6 +165,17 @@ fn kept(
         .is_some_and(|t| inventory.owns(last.place.netns, t.dst));
     let answered = journey.exchange.reply_ns.is_some() && delivery.refused_by.is_none();
     let by = name(last, inventory);
+    if let Some(answer) = left_unseen(journey).filter(|_| !here) {
+        let came = match answer.place.dir {
+            Dir::Ingress => "came in",
+            Dir::Egress => "came from beyond and left",
+        };
+        let text = format!(
+            "the packet came in by {by} as {source} and left unread: its answer {came} by {}",
+            name(answer, inventory)
+        );
+        return (SourceCode::SourceUnknown, text);
+    }
     if here && delivery.code != DeliveryCode::Dropped || answered {
         let text = format!("source {source} was kept; it came in by {by} and was delivered here");
         return (SourceCode::SourcePreserved, text);
@@ -163,6 +194,12 @@ fn kept(
         None => format!("the packet came in by {by} as {source} and was not sighted leaving"),
     };
     (SourceCode::SourceUnknown, text)
+}
+
+/// Between two ends of such a pair a program decides: what was sent there need not come in.
+fn is_netkit(sent: &Hop, inventory: &Inventory) -> bool {
+    let link = inventory.link(sent.place.netns, sent.place.ifindex);
+    sent.place.dir == Dir::Egress && link.is_some_and(|link| link.kind == "netkit")
 }
 
 fn name(hop: &Hop, inventory: &Inventory) -> String {

@@ -165,7 +165,7 @@ pub(super) fn forwarding_lost(
     let now = inventory.namespaces.get(&netns)?;
     let others = inventory.namespaces.iter().filter(|(id, _)| **id != netns);
     let (_, before) = others
-        .chain(&inventory.replaced)
+        .chain(inventory.replaced.iter().map(|(id, f)| (id, &f.namespace)))
         .find(|(_, other)| other.forwards == Some(true) && other.is_predecessor_of(now))?;
     Some(Finding {
         text: format!(

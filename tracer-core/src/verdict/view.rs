@@ -82,12 +82,14 @@ fn micros(time: u64, start: u64) -> i64 {
 }
 
 /// Names of `enum ip_conntrack_status` bits, in the order of a connection's life.
-const STATUS: [(u32, &str); 6] = [
+const STATUS: [(u32, &str); 8] = [
     (Conntrack::SRC_NAT, "src-nat"),
     (Conntrack::DST_NAT, "dst-nat"),
     (Conntrack::CONFIRMED, "confirmed"),
     (Conntrack::SEEN_REPLY, "seen-reply"),
     (Conntrack::ASSURED, "assured"),
+    (Conntrack::OFFLOAD, "offload"),
+    (Conntrack::HW_OFFLOAD, "hw-offload"),
     (Conntrack::DYING, "dying"),
 ];
 

@@ -34,13 +34,14 @@ pub(super) fn line(
         netns: event.netns.filter(|_| !nowhere),
         ifindex: Some(event.ifindex).filter(|_| !nowhere),
         tuple: event.tuple,
-        quoted: event.quoted,
+        quoted: event.quoted.map(|quoted| *quoted),
         print: event.print,
         matched: event.matched,
         conntrack: event.conntrack,
         conntrack_known: true,
         untracked: false,
         local: event.local,
+        cgroup: None,
         mark: event.mark,
         l3_len: event.print.payload_len + headers,
         count: named("count=").map_or(Ok(1), |n| number(&n))?,
@@ -91,6 +92,7 @@ pub(super) fn fact(names: &Names, inventory: &mut Inventory, words: &[&str]) -> 
                 kind: arg(words, 5)?.into(),
                 id: Some(number(arg(words, 6)?)?),
                 name: Some(arg(words, 7)?.into()),
+                before_ours: words.get(8).map(|side| *side == "before"),
             });
         }
         setting => {

@@ -14,6 +14,7 @@
 //!   +47 tx node/eth0 src=10.100.0.5:9 ct=A
 //!   +9  drop node/veth1 reason=NETFILTER_DROP at=nf_hook_slow
 //! fact node ipv4.ip_forward 0        what the namespace said when that was looked into
+//! asked node A                       what its conntrack has when it is asked by tuple; nothing, or entries
 //! end 500                            milliseconds; without it the trace lasts ten seconds more
 //! ```
 //! Times are milliseconds (`@`) or microseconds after the line before (`+`). Taps are rx, tx, tci
@@ -26,9 +27,11 @@ mod sighting;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tracer_core::event::{DropEvent, Event, NetnsId};
+use tracer_core::attribute;
+use tracer_core::event::{Conntrack, DropEvent, Event, NetnsId};
 use tracer_core::inventory::Inventory;
-use tracer_core::journey::Settings;
+use tracer_core::journey::{Closed, Settings};
+use tracer_core::packet::Tuple;
 use tracer_core::report::{Flow, Unavailable};
 use tracer_core::ruleset::{Dumps, Family, assemble};
 use tracer_core::trace::{Checks, Trace, Wanted};
@@ -53,6 +56,7 @@ pub(crate) struct Scenario {
     pub(crate) lost: Option<(u64, u64, u64)>,
     pub(crate) unavailable: Vec<Unavailable>,
     pub(crate) rules: BTreeMap<NetnsId, String>,
+    pub(crate) asked: BTreeMap<NetnsId, Vec<Conntrack>>,
     pub(crate) wanted: Wanted,
     pub(crate) checks: Checks,
 }
@@ -91,19 +95,44 @@ impl Scenario {
         let mut last = START_NS;
         for (read_ns, event) in events {
             last = last.max(event.time_ns);
-            flows.extend(trace.advance(read_ns, &self.inventory));
+            let closed = trace.close(read_ns, &self.inventory, &mut |_| None);
+            flows.extend(self.judge(&mut trace, closed));
             assert!(!trace.push(event), "far fewer events than that");
         }
         let end = self.end_ns.unwrap_or(last + 10_000_000_000);
-        flows.extend(trace.advance(end, &self.inventory));
-        flows.extend(trace.finish(end, &self.inventory));
+        let closed = trace.close(end, &self.inventory, &mut |_| None);
+        flows.extend(self.judge(&mut trace, closed));
+        let closed = trace.close_all(end, &self.inventory, &mut |_| None);
+        flows.extend(self.judge(&mut trace, closed));
         (flows, trace)
+    }
+
+    /// Asks what is in doubt, as a live trace does, then judges.
+    fn judge(&self, trace: &mut Trace, mut closed: Vec<Closed>) -> Vec<Flow> {
+        for flow in &mut closed {
+            for doubt in attribute::doubts(&flow.journey, &self.inventory) {
+                if let Some(entries) = self.asked.get(&doubt.netns) {
+                    let all = entries.iter().copied();
+                    flow.conntrack(
+                        doubt.netns,
+                        all.filter(|ct| doubt.tuples.iter().any(|t| has(ct, *t))),
+                    );
+                }
+            }
+        }
+        trace.judge(closed, &self.inventory)
     }
 
     /// Runs the events as they come.
     pub(crate) fn run_in_order(&self) -> (Vec<Flow>, Trace) {
         self.run(self.events.iter().map(|e| (e.time_ns, e.clone())))
     }
+}
+
+/// Whether an entry has this tuple, in one of its four forms.
+fn has(ct: &Conntrack, tuple: Tuple) -> bool {
+    let both = [ct.orig, ct.reply];
+    both.contains(&tuple) || both.contains(&tuple.reversed())
 }
 
 #[derive(Default)]
@@ -145,6 +174,13 @@ impl Parser {
                 let dump = scenario.rules.entry(netns).or_default();
                 dump.push_str(&words[2..].join(" "));
                 dump.push('\n');
+                Ok(())
+            }
+            "asked" => {
+                let netns = self.host.netns(arg(words, 1)?)?;
+                let entries = words[2..].iter().map(|name| self.sightings.known(name));
+                let entries = entries.collect::<Result<Vec<_>, _>>()?;
+                scenario.asked.insert(netns, entries);
                 Ok(())
             }
             "fact" => drop::fact(&self.host, &mut scenario.inventory, words),

@@ -50,6 +50,12 @@ impl Sightings {
         Ok(())
     }
 
+    /// An entry by its name.
+    pub(super) fn known(&self, name: &str) -> Result<Conntrack, String> {
+        let known = self.entries.get(name).copied();
+        known.ok_or_else(|| format!("no entry {name:?}"))
+    }
+
     pub(super) fn line(&mut self, names: &Names, words: &[&str]) -> Result<Event, String> {
         let mut event = self.read(names, words)?;
         self.count(&mut event);
@@ -167,11 +173,11 @@ impl Sightings {
             "bytes" => event.bytes = number(value)?,
             "quotes" => {
                 let (p, t) = value.split_once(',').ok_or("quotes=PROTO,A>B")?;
-                event.quoted = Some(tuple(proto(p)?, t)?);
+                event.quoted = Some(Box::new(tuple(proto(p)?, t)?));
                 event.matched = Matched::Quoted;
             }
             "ct" => event.conntrack = Some(self.conntrack(event.tuple.proto, value)?),
-            "proc" => event.process = Some(process(value)?),
+            "proc" => event.process = Some(Box::new(process(value)?)),
             _ => return Err("not understood".into()),
         }
         Ok(())
@@ -256,6 +262,7 @@ fn proto(word: &str) -> Result<Proto, String> {
 
 fn status(word: &str) -> Result<u32, String> {
     Ok(match word {
+        "offload" => Conntrack::OFFLOAD,
         "snat" => Conntrack::SRC_NAT,
         "dnat" => Conntrack::DST_NAT,
         "seen" => Conntrack::SEEN_REPLY,

@@ -104,7 +104,7 @@ pub enum RuleMode {
     Auto,
     /// The kernel's own rule trace (adds a table of its own; gone at the end)
     Nftrace,
-    /// Not at all
+    /// Not at all: rules are still read, and replayed for each flow
     None,
 }
 

@@ -1,7 +1,9 @@
 //! Programs of others on a device.
 
+use super::bpf;
 use aya::programs::tc::TcAttachType;
 use aya::programs::{ProgramInfo, SchedClassifier, loaded_programs};
+use std::os::fd::BorrowedFd;
 use tracer_core::event::Dir;
 use tracer_core::inventory::Attached;
 
@@ -9,7 +11,7 @@ use tracer_core::inventory::Attached;
 const OURS: &str = "srctrace_";
 
 /// Programs on tcx links at one side of a device of the calling thread's namespace, in their
-/// order, without ours. Empty where the kernel has no tcx.
+/// order, ours among them. Empty where the kernel has no tcx.
 #[must_use]
 pub fn tcx_programs(device: &str, dir: Dir) -> Vec<Attached> {
     let side = match dir {
@@ -22,19 +24,55 @@ pub fn tcx_programs(device: &str, dir: Dir) -> Vec<Attached> {
         kind: "tcx".to_owned(),
         id: Some(program.id()),
         name: name(program),
+        ..Attached::default()
     });
-    attached.filter(|a| !is_ours(a)).collect()
+    attached.collect()
 }
 
-/// Takes our own out of a list, and names programs that are known by their ids only.
-pub fn name_programs(list: &mut Vec<Attached>) {
-    if list.iter().any(|a| a.id.is_some()) {
+/// Finishes lists, each of one side of a device in the order in which packets meet it: names programs
+/// that are known by their ids only, says which come before ours, and takes ours out.
+pub fn name_programs<'a>(lists: impl IntoIterator<Item = &'a mut Vec<Attached>>) {
+    let mut lists: Vec<_> = lists.into_iter().collect();
+    if lists.iter().any(|list| list.iter().any(|a| a.id.is_some())) {
         for program in loaded_programs().flatten() {
-            let of = list.iter_mut().filter(|a| a.id == Some(program.id()));
+            let all = lists.iter_mut().flat_map(|list| list.iter_mut());
+            let of = all.filter(|a| a.id == Some(program.id()));
             of.for_each(|a| a.name = name(&program).or(a.name.take()));
         }
     }
-    list.retain(|a| !is_ours(a));
+    for list in lists {
+        note_order(list);
+        list.retain(|a| !is_ours(a));
+    }
+}
+
+/// XDP has its own place. Where there are several of ours, what lies between them is left open.
+fn note_order(list: &mut [Attached]) {
+    let first = list.iter().position(is_ours);
+    let last = list.iter().rposition(is_ours);
+    let Some((first, last)) = first.zip(last) else {
+        return;
+    };
+    for (at, one) in list.iter_mut().enumerate().filter(|(_, a)| !a.is_xdp()) {
+        one.before_ours = match at {
+            _ if at < first => Some(true),
+            _ if at > last => Some(false),
+            _ => None,
+        };
+    }
+}
+
+/// Programs that see the packets from (egress) or to (ingress) sockets of a cgroup, by its folder: its
+/// own and its parents', in their order. Empty where the kernel does not tell.
+#[must_use]
+pub fn cgroup_programs(folder: BorrowedFd<'_>, dir: Dir) -> Vec<Attached> {
+    let programs = bpf::cgroup_programs(folder, dir == Dir::Egress).unwrap_or_default();
+    let attached = programs.into_iter().map(|id| Attached {
+        kind: "cgroup".to_owned(),
+        id: Some(id),
+        ..Attached::default()
+    });
+    attached.collect()
 }
 
 fn is_ours(attached: &Attached) -> bool {
@@ -47,4 +85,37 @@ fn is_ours(attached: &Attached) -> bool {
 fn name(program: &ProgramInfo) -> Option<String> {
     let name = program.name_as_str().filter(|name| !name.is_empty());
     name.map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_are_told_from_ours_and_by_their_order() {
+        let one = |kind: &str, name: &str| Attached {
+            kind: kind.to_owned(),
+            name: Some(name.to_owned()),
+            ..Attached::default()
+        };
+        let mut list = vec![
+            one("tcx", "early"),
+            one("tcx", "srctrace_ingress"),
+            one("bpf", "late"),
+            one("xdp", "driver"),
+        ];
+        name_programs([&mut list]);
+        let told: Vec<_> = list
+            .iter()
+            .map(|a| (a.name.as_deref().unwrap_or_default(), a.before_ours))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("early", Some(true)),
+                ("late", Some(false)),
+                ("driver", None)
+            ]
+        );
+    }
 }

@@ -12,6 +12,7 @@ pub(super) type Instruction = [u8; 8];
 const MAP_CREATE: libc::c_long = 0;
 const MAP_UPDATE_ELEM: libc::c_long = 2;
 const PROG_LOAD: libc::c_long = 5;
+const PROG_QUERY: libc::c_long = 16;
 const LINK_CREATE: libc::c_long = 28;
 /// `BPF_PROG_TYPE_SCHED_CLS`.
 const CLASSIFIER: u32 = 3;
@@ -145,6 +146,50 @@ pub(super) fn link_tcx(
     unsafe { descriptor(LINK_CREATE, &attributes) }
 }
 
+/// The same for the list of programs that are attached somewhere.
+#[repr(C)]
+struct ProgQuery {
+    target_fd: u32,
+    attach_type: u32,
+    query_flags: u32,
+    attach_flags: u32,
+    prog_ids: u64,
+    prog_cnt: u32,
+    pad: u32,
+}
+
+/// `BPF_F_QUERY_EFFECTIVE`: what runs there, the parents' programs included.
+const EFFECTIVE: u32 = 1;
+/// Most programs of a cgroup that are listed (`BPF_CGROUP_MAX_PROGS`).
+const PROGRAMS: usize = 64;
+
+/// Ids of the programs on the packets of a cgroup's sockets, those that they send (egress) or get.
+///
+/// # Errors
+/// The kernel's refusal; also where there are more than [`PROGRAMS`].
+pub(super) fn cgroup_programs(folder: BorrowedFd<'_>, egress: bool) -> io::Result<Vec<u32>> {
+    let mut ids = [0u32; PROGRAMS];
+    let mut attributes = ProgQuery {
+        target_fd: u32::try_from(folder.as_raw_fd()).map_err(io::Error::other)?,
+        attach_type: u32::from(egress), // BPF_CGROUP_INET_INGRESS, BPF_CGROUP_INET_EGRESS
+        query_flags: EFFECTIVE,
+        attach_flags: 0,
+        prog_ids: ids.as_mut_ptr() as u64,
+        prog_cnt: PROGRAMS as u32,
+        pad: 0,
+    };
+    // SAFETY: the kernel writes at most `prog_cnt` ids to `ids`, and counts into the attributes.
+    unsafe {
+        call(
+            PROG_QUERY,
+            (&raw mut attributes).cast(),
+            size_of::<ProgQuery>(),
+        )
+    }?;
+    // No program has the id 0, so the list ends with the first.
+    Ok(ids.into_iter().take_while(|id| *id != 0).collect())
+}
+
 /// A command that returns a descriptor, which is close-on-exec.
 ///
 /// # Safety
@@ -162,7 +207,16 @@ unsafe fn descriptor<T>(command: libc::c_long, attributes: &T) -> io::Result<Own
 /// `attributes` must be the beginning of `union bpf_attr` for the command, without padding, and its
 /// pointers must be valid.
 unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<i32> {
-    let (at, size) = (std::ptr::from_ref(attributes), size_of::<T>());
+    let at = std::ptr::from_ref(attributes).cast();
+    // SAFETY: the caller's.
+    unsafe { call(command, at, size_of::<T>()) }
+}
+
+/// As [`bpf`], for commands that may write to their attributes, too.
+///
+/// # Safety
+/// `at` must point to `size` bytes as [`bpf`] asks for them, writable where the command writes there.
+unsafe fn call(command: libc::c_long, at: *const libc::c_void, size: usize) -> io::Result<i32> {
     // SAFETY: the kernel reads `size` bytes there.
     let done = unsafe { libc::syscall(libc::SYS_bpf, command, at, size) };
     if done < 0 {

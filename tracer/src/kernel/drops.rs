@@ -54,12 +54,11 @@ pub(super) fn ignored(reasons: &BTreeMap<u32, String>) -> [u32; MAX_IGNORED_REAS
 }
 
 /// Words for the numbers and addresses of drops.
-#[derive(Debug)]
 pub struct DropWords {
     reasons: BTreeMap<u32, String>,
     /// Functions by an address in them; `None` where the kernel does not say.
     functions: HashMap<u64, Option<String>>,
-    function_at: fn(u64) -> Option<String>,
+    function_at: Box<dyn FnMut(u64) -> Option<String>>,
 }
 
 /// Most addresses that are remembered.
@@ -69,11 +68,14 @@ impl DropWords {
     /// `reasons`: as this kernel's BTF names them. `function_at`: names the function that an address
     /// lies in.
     #[must_use]
-    pub fn new(reasons: BTreeMap<u32, String>, function_at: fn(u64) -> Option<String>) -> Self {
+    pub fn new(
+        reasons: BTreeMap<u32, String>,
+        function_at: impl FnMut(u64) -> Option<String> + 'static,
+    ) -> Self {
         Self {
             reasons,
             functions: HashMap::new(),
-            function_at,
+            function_at: Box::new(function_at),
         }
     }
 

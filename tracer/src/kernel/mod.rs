@@ -17,7 +17,7 @@ mod rules;
 mod sockets;
 mod taps;
 
-pub use attached::{name_programs, tcx_programs};
+pub use attached::{cgroup_programs, name_programs, tcx_programs};
 pub use drops::DropWords;
 pub use error::KernelError;
 pub use filter::Filter;
@@ -25,6 +25,5 @@ pub use load::{Programs, RING_BYTES, Reader, Sizes};
 pub use maps::Counters;
 pub use offsets::{KernelTypes, OffsetsError, read as read_types};
 pub use ring::Ring;
-pub use rules::target_functions;
 pub use sockets::socket_rewriters;
 pub use taps::{Attached, Side};

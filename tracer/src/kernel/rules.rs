@@ -61,22 +61,21 @@ const NFT: Target = Target {
 };
 
 /// The functions that are probed, where the kernel has them.
-#[must_use]
-pub fn target_functions() -> BTreeSet<&'static str> {
+fn target_functions() -> BTreeSet<&'static str> {
     let all = XT.functions.iter().chain(NFT.functions);
     all.copied().collect()
 }
 
 impl Programs {
-    /// Attaches the probes on those NAT targets that this kernel has now: `present`, out of
-    /// [`target_functions`], or why they cannot be told. What cannot be observed is noted in
-    /// [`Attached::unavailable`](super::Attached::unavailable).
+    /// Attaches the probes on those NAT targets that this kernel has now, by what `present` says of the
+    /// functions that it is asked for; that takes time, and is not asked where there are no probes.
+    /// What cannot be observed is noted in [`Attached::unavailable`](super::Attached::unavailable).
     pub fn observe_targets(
         &mut self,
         layout: &RuleLayout,
-        present: Result<BTreeSet<&'static str>, String>,
+        present: impl FnOnce(&BTreeSet<&'static str>) -> Result<BTreeSet<&'static str>, String>,
     ) {
-        let present = match features::kprobes().and(present) {
+        let present = match features::kprobes().and_then(|_| present(&target_functions())) {
             Ok(present) => present,
             Err(why) => return self.lacks("kprobe", why),
         };

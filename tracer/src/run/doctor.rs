@@ -7,7 +7,7 @@ use crate::cli::DoctorOutput;
 use crate::kernel::features;
 use crate::render::{self, Look};
 use crate::sink;
-use crate::system::{conntrack, host};
+use crate::system::{capabilities, conntrack, host};
 use tracer_core::expect::ExitStatus;
 use tracer_core::report::{Capability, Events, Flows, Line, ObservedBy, SCHEMA, Summary};
 
@@ -69,7 +69,7 @@ fn conntrack() -> Capability {
 }
 
 fn privileges() -> Vec<Capability> {
-    let missing = host::missing_capabilities();
+    let missing = capabilities::missing();
     if missing.is_empty() {
         return vec![Capability {
             what: "privileges".to_owned(),
@@ -78,7 +78,7 @@ fn privileges() -> Vec<Capability> {
             effect: "attaching, entering namespaces, reading processes".to_owned(),
         }];
     }
-    let line = |m: host::MissingCapability| Capability {
+    let line = |m: capabilities::Missing| Capability {
         what: m.name,
         available: false,
         why: "this process does not hold it".to_owned(),

@@ -1,27 +1,42 @@
 //! Conntrack entries by netlink, where packets cannot show theirs: each packet that is a tap's first
 //! of a tuple is asked for in its namespace, a moment after it passed. An entry is believed as the
 //! kernel tells it; what it does not explain stays known only `between` two sightings.
+//!
+//! Where packets can show theirs, only those are asked for that leave a namespace which they came
+//! into without one: the fast path of a flowtable forwards so.
 
 use crate::system::Survey;
 use crate::system::conntrack::{self, Question};
 use std::collections::BTreeMap;
 use tracer_common::reason;
-use tracer_core::event::{Conntrack, Event, NetnsId};
+use tracer_core::event::{Conntrack, Event, NetnsId, Tap};
 use tracer_core::report::Unavailable;
 
 /// Events that wait for their entries.
 pub(super) struct Entries {
     held: Vec<Event>,
     askable: bool,
+    /// Whether no packet can show its entry.
+    all: bool,
 }
 
 impl Entries {
-    /// Gets ready; says what cannot be asked.
-    pub(super) fn new() -> (Self, Option<Unavailable>) {
+    /// Of packets that can show theirs and leave without.
+    pub(super) fn of_bypassing() -> Self {
+        Self {
+            held: Vec::new(),
+            askable: conntrack::askable().is_ok(),
+            all: false,
+        }
+    }
+
+    /// Of every packet; says what cannot be asked.
+    pub(super) fn of_all() -> (Self, Option<Unavailable>) {
         let askable = conntrack::askable();
         let entries = Self {
             held: Vec::new(),
             askable: askable.is_ok(),
+            all: true,
         };
         let lacking = askable.err().map(|why| Unavailable {
             what: "conntrack over netlink".to_owned(),
@@ -30,6 +45,11 @@ impl Entries {
                 .to_owned(),
         });
         (entries, lacking)
+    }
+
+    /// Whether an event has to wait here. Where all do, their order is kept.
+    pub(super) fn wants(&self, event: &Event) -> bool {
+        self.all || self.askable && bypasses(event)
     }
 
     /// Takes an event in.
@@ -61,11 +81,19 @@ impl Entries {
     fn asking(&self, events: &[Event]) -> BTreeMap<NetnsId, Vec<usize>> {
         let mut asking: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (at, event) in events.iter().enumerate() {
-            let is_new = self.askable && event.reasons.any(reason::FIRST);
+            let is_new = self.askable && (bypasses(event) || event.reasons.any(reason::FIRST));
             if let Some(netns) = event.netns.filter(|_| is_new) {
                 asking.entry(netns).or_default().push(at);
             }
         }
         asking
     }
+}
+
+/// Whether a packet that was forwarded leaves without an entry, for the first time or where it had
+/// one before.
+fn bypasses(event: &Event) -> bool {
+    let forwarded = event.tap == Tap::Transmit && !event.local;
+    let without = event.conntrack_known && event.conntrack.is_none();
+    forwarded && without && event.reasons.any(reason::FIRST | reason::CONNTRACK)
 }

@@ -13,7 +13,7 @@ use crate::kernel::DropWords;
 use crate::system::Survey;
 use std::collections::BTreeSet;
 use tracer_common::reason;
-use tracer_core::event::{Event, NetnsId, decode, decode_drop, is_drop};
+use tracer_core::event::{DropEvent, Event, NetnsId, decode, decode_drop, is_drop};
 use tracer_core::inventory::Inventory;
 use tracer_core::trace::Trace;
 
@@ -34,6 +34,7 @@ impl Live<'_> {
                 return Ok(());
             }
             // Memory before order: what is held back is processed now.
+            self.library.hurry(self.trace.rulebook());
             let flows = self.advance(clock::monotonic_ns());
             self.tell(&flows)?;
         }
@@ -80,7 +81,7 @@ struct Intake<'a> {
     teller: &'a mut Teller,
     words: &'a mut DropWords,
     inquiries: &'a mut Inquiries,
-    entries: &'a mut Option<Entries>,
+    entries: &'a mut Entries,
     strangers: &'a mut BTreeSet<NetnsId>,
     cgroups: &'a mut BTreeSet<u64>,
     full: bool,
@@ -104,6 +105,7 @@ impl Intake<'_> {
     fn sighted(&mut self, event: Event) {
         let inventory = self.survey.inventory();
         self.taps.sighted(&event, inventory.node);
+        self.inquiries.sighted(&event);
         if event.reasons.any(reason::FIRST)
             && let Some(netns) = event.netns.and_then(|id| self.survey.netns(id))
         {
@@ -114,9 +116,10 @@ impl Intake<'_> {
             self.teller.packet(&event, inventory);
         }
         note_unknown(&event, inventory, self.strangers, self.cgroups);
-        match self.entries {
-            Some(entries) => entries.hold(event),
-            None => self.full |= self.trace.push(event),
+        if self.entries.wants(&event) {
+            self.entries.hold(event);
+        } else {
+            self.full |= self.trace.push(event);
         }
     }
 
@@ -124,22 +127,36 @@ impl Intake<'_> {
     fn lost(&mut self, bytes: &[u8]) {
         if let Ok(mut drop) = decode_drop(bytes) {
             self.words.name(&mut drop);
-            self.inquiries.about(&drop);
+            self.inquiries.about(&mut drop);
+            let known = &self.survey.inventory().cgroups;
+            self.cgroups
+                .extend(drop.cgroup.filter(|id| !known.contains_key(id)));
+            if is_of_netfilter(&drop)
+                && let Some(netns) = drop.netns.and_then(|id| self.survey.netns(id))
+            {
+                let book = self.trace.rulebook();
+                self.library.met(netns, drop.time_ns, book);
+            }
             self.trace.push_drop(drop);
         }
     }
 
     /// Conntrack entries that were asked for, with the packets that waited for them.
     fn answered(&mut self) {
-        let survey = self.survey;
-        let entries = self.entries.iter_mut();
-        for (event, entry) in entries.flat_map(|e| e.answered(survey)) {
+        for (event, entry) in self.entries.answered(self.survey) {
             if let Some(entry) = entry {
                 self.trace.entry(&event, entry);
             }
             self.full |= self.trace.push(event);
         }
     }
+}
+
+/// Whether rules may have dropped a packet: perhaps it died before any tap saw it, and nobody has read
+/// its namespace's rules yet. (Kernels before 5.17 give no reason.)
+fn is_of_netfilter(drop: &DropEvent) -> bool {
+    let reason = drop.reason.as_deref();
+    reason.is_none_or(|reason| matches!(reason, "NETFILTER_DROP" | "NOT_SPECIFIED"))
 }
 
 /// Remembers namespaces and cgroups that an event names and the inventory does not know.

@@ -5,7 +5,8 @@ use super::live::Live;
 use super::{bugs, clock};
 use crate::kernel::Programs;
 use crate::system::host;
-use tracer_core::event::Counter;
+use std::collections::BTreeSet;
+use tracer_core::event::{Counter, NetnsId};
 use tracer_core::expect::ExitStatus;
 use tracer_core::report::{Events, Flow, ObservedBy, SCHEMA, Summary};
 
@@ -22,6 +23,11 @@ impl Live<'_> {
             let strangers = std::mem::take(&mut self.strangers);
             let delta = self.survey.learn(&strangers);
             self.taps.changed(&delta);
+            self.met(&strangers, now);
+        }
+        // What flows are judged by must not be older than they are.
+        if let Some(changed) = self.watch.heard()? {
+            self.changed(&changed);
         }
         self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
         self.inquiries.answer(&mut self.survey);
@@ -31,7 +37,6 @@ impl Live<'_> {
             } = self;
             trace.recount(now, &mut |tap| last_count(programs, tap));
         }
-        self.library.collect(self.trace.rulebook());
         if self.library.is_waiting(self.trace.rulebook()) {
             return Ok(());
         }
@@ -41,6 +46,13 @@ impl Live<'_> {
         Ok(())
     }
 
+    /// Asks for the rules of namespaces that packets went through before they were known.
+    fn met(&mut self, ids: &BTreeSet<NetnsId>, now_ns: u64) {
+        for netns in ids.iter().filter_map(|id| self.survey.netns(*id)) {
+            self.library.met(netns, now_ns, self.trace.rulebook());
+        }
+    }
+
     pub(super) fn advance(&mut self, now_ns: u64) -> Vec<Flow> {
         let Self {
             trace,
@@ -48,9 +60,11 @@ impl Live<'_> {
             survey,
             ..
         } = self;
-        trace.advance_with(now_ns, survey.inventory(), &mut |tap| {
+        let mut closed = trace.close(now_ns, survey.inventory(), &mut |tap| {
             last_count(programs, tap)
-        })
+        });
+        self.doubts.settle(&mut closed, survey);
+        trace.judge(closed, survey.inventory())
     }
 
     pub(super) fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
@@ -77,7 +91,12 @@ impl Live<'_> {
         self.drain()?;
         let now = clock::monotonic_ns();
         self.count_lost(now)?;
-        self.survey.learn(&std::mem::take(&mut self.strangers));
+        let strangers = std::mem::take(&mut self.strangers);
+        self.survey.learn(&strangers);
+        self.met(&strangers, now);
+        if let Some(changed) = self.watch.heard()? {
+            self.changed(&changed);
+        }
         self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
         self.library.wait(self.trace.rulebook());
         self.inquiries.answer(&mut self.survey);
@@ -87,9 +106,11 @@ impl Live<'_> {
             survey,
             ..
         } = self;
-        let flows = trace.finish_with(now, survey.inventory(), &mut |tap| {
+        let mut closed = trace.close_all(now, survey.inventory(), &mut |tap| {
             last_count(programs, tap)
         });
+        self.doubts.settle(&mut closed, survey);
+        let flows = trace.judge(closed, survey.inventory());
         self.tell(&flows)?;
         let summary = self.summary();
         self.end_record(&summary)?;

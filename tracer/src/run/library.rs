@@ -17,8 +17,11 @@ use tracer_core::ruleset::{Ruleset, Unread};
 const FRESH_NS: u64 = 1_000_000_000;
 /// Reading takes at most one part in so many of the time.
 const SHARE: u32 = 20;
-/// How long flows wait for rules that are being read.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long flows wait for a reading to end, from when it was asked for or, where others came before
+/// it, from the end of the last of these.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long they wait for one namespace's rules at most.
+const LONGEST: Duration = Duration::from_secs(15);
 
 /// A reading, with the moments at which it began and ended.
 struct Reading {
@@ -42,6 +45,8 @@ pub(super) struct RuleReader {
     asked: Sender<Netns>,
     read: Receiver<Reading>,
     states: BTreeMap<NetnsId, State>,
+    /// When a reading ended last.
+    progress: Option<Instant>,
 }
 
 impl RuleReader {
@@ -64,12 +69,13 @@ impl RuleReader {
             asked,
             read,
             states: BTreeMap::new(),
+            progress: None,
         })
     }
 
     /// A followed packet went through a namespace at `time_ns` (CLOCK_MONOTONIC): asks for its rules,
     /// unless they were read since, or lately enough.
-    pub(super) fn met(&mut self, netns: &Netns, time_ns: u64, book: &Rulebook) {
+    pub(super) fn met(&mut self, netns: &Netns, time_ns: u64, book: &mut Rulebook) {
         let state = self.states.entry(netns.id).or_default();
         let fresh = book
             .read_ns(netns.id)
@@ -77,37 +83,65 @@ impl RuleReader {
         if state.pending.is_some() || fresh || time_ns < state.not_before_ns {
             return;
         }
-        let asked = self.asked.send(netns.clone()).is_ok();
-        state.pending = asked.then(Instant::now);
-    }
-
-    /// Takes in what was read by now.
-    pub(super) fn collect(&mut self, book: &mut Rulebook) {
-        while let Ok(reading) = self.read.try_recv() {
-            self.add(reading, book);
+        match self.asked.send(netns.clone()) {
+            Ok(()) => state.pending = Some(Instant::now()),
+            Err(_) => book.give_up(netns.id, "the thread that reads them has ended"),
         }
     }
 
-    /// Whether rules are being read for the first time: flows wait for them, for a while.
-    pub(super) fn is_waiting(&self, book: &Rulebook) -> bool {
-        self.states.iter().any(|(id, state)| {
-            let young = state
-                .pending
-                .is_some_and(|since| since.elapsed() < PATIENCE);
-            young && book.read_ns(*id).is_none()
-        })
+    /// Takes in what was read by now. Whether rules are being read for the first time: flows wait for
+    /// them, for a while; those that are told without say so.
+    pub(super) fn is_waiting(&mut self, book: &mut Rulebook) -> bool {
+        while let Ok(reading) = self.read.try_recv() {
+            self.add(reading, book);
+        }
+        let now = Instant::now();
+        let mut waiting = false;
+        for (id, since) in self.pending() {
+            let late = now >= self.until(since);
+            if late {
+                book.give_up(id, LATE);
+            }
+            waiting |= !late && book.read_ns(id).is_none();
+        }
+        waiting
+    }
+
+    /// Flows are told now, whatever is being read.
+    pub(super) fn hurry(&self, book: &mut Rulebook) {
+        for (id, _) in self.pending() {
+            book.give_up(
+                id,
+                "there was no time to wait for them: too many flows at once",
+            );
+        }
     }
 
     /// Waits until nothing is being read, but not for ever.
     pub(super) fn wait(&mut self, book: &mut Rulebook) {
-        let end = Instant::now() + PATIENCE;
-        while self.states.values().any(|s| s.pending.is_some()) {
+        let begin = Instant::now();
+        let mut end = begin + PATIENCE;
+        while self.pending().next().is_some() {
             let left = end.saturating_duration_since(Instant::now());
             let Ok(reading) = self.read.recv_timeout(left) else {
-                return;
+                break;
             };
             self.add(reading, book);
+            end = (Instant::now() + PATIENCE).min(begin + LONGEST);
         }
+        self.pending().for_each(|(id, _)| book.give_up(id, LATE));
+    }
+
+    /// Namespaces that are being read or stand in line, and since when.
+    fn pending(&self) -> impl Iterator<Item = (NetnsId, Instant)> {
+        let pending = |(id, state): (&NetnsId, &State)| Some((*id, state.pending?));
+        self.states.iter().filter_map(pending)
+    }
+
+    /// How long flows wait for what was asked at `since`.
+    fn until(&self, since: Instant) -> Instant {
+        let progress = self.progress.map_or(since, |at| at.max(since));
+        (progress + PATIENCE).min(since + LONGEST)
     }
 
     fn add(&mut self, reading: Reading, book: &mut Rulebook) {
@@ -117,9 +151,13 @@ impl RuleReader {
             not_before_ns: reading.began_ns.saturating_add(pause),
         };
         self.states.insert(reading.netns, state);
+        self.progress = Some(Instant::now());
         book.add(reading.netns, reading.began_ns, reading.rules);
     }
 }
+
+const LATE: &str =
+    "they were not read in time: reading them takes seconds on this machine, or is stuck";
 
 /// What the thread knows of the machine.
 struct Library {
@@ -166,10 +204,91 @@ impl Library {
 
 fn unread(error: &SystemError) -> Ruleset {
     Ruleset {
-        unread: vec![Unread {
-            what: "the rules".into(),
-            why: error.to_string(),
-        }],
+        unread: vec![Unread::new("the rules", error.to_string())],
         ..Ruleset::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: NetnsId = NetnsId(1);
+    const POD: NetnsId = NetnsId(2);
+
+    /// A reader whose thread never answers, or answers with what the other end says.
+    fn reader() -> (RuleReader, Receiver<Netns>, Sender<Reading>) {
+        let ((asked, questions), (answers, read)) = (channel(), channel());
+        let reader = RuleReader {
+            asked,
+            read,
+            states: BTreeMap::new(),
+            progress: None,
+        };
+        (reader, questions, answers)
+    }
+
+    fn met(reader: &mut RuleReader, id: NetnsId, book: &mut Rulebook) {
+        reader.met(&Netns::new(id, Vec::new()), 5, book);
+    }
+
+    fn asked_before(reader: &mut RuleReader, id: NetnsId, ago: Duration) {
+        let state = reader.states.entry(id).or_default();
+        state.pending = Instant::now().checked_sub(ago);
+    }
+
+    fn why(book: &Rulebook, id: NetnsId) -> Option<&str> {
+        Some(&book.at(id, 5)?.rules.unread.first()?.why)
+    }
+
+    fn reading(netns: NetnsId) -> Reading {
+        Reading {
+            netns,
+            began_ns: 5,
+            took: Duration::ZERO,
+            rules: Ruleset::default(),
+        }
+    }
+
+    #[test]
+    fn rules_that_are_not_read_in_time_are_told_as_unread() {
+        let (mut reader, _questions, answers) = reader();
+        let mut book = Rulebook::default();
+        met(&mut reader, NODE, &mut book);
+        assert!(reader.is_waiting(&mut book));
+        assert_eq!(why(&book, NODE), None);
+        asked_before(&mut reader, NODE, PATIENCE);
+        assert!(!reader.is_waiting(&mut book));
+        assert_eq!(why(&book, NODE), Some(LATE));
+        answers.send(reading(NODE)).unwrap();
+        assert!(!reader.is_waiting(&mut book));
+        assert_eq!(why(&book, NODE), None);
+        assert!(book.at(NODE, 5).is_some());
+    }
+
+    /// One that stands in line behind others is waited for while these are read.
+    #[test]
+    fn patience_begins_anew_with_each_reading_but_has_an_end() {
+        let (mut reader, _questions, answers) = reader();
+        let mut book = Rulebook::default();
+        met(&mut reader, POD, &mut book);
+        asked_before(&mut reader, POD, PATIENCE);
+        answers.send(reading(NODE)).unwrap();
+        assert!(reader.is_waiting(&mut book));
+        asked_before(&mut reader, POD, LONGEST);
+        assert!(!reader.is_waiting(&mut book));
+        assert_eq!(why(&book, POD), Some(LATE));
+    }
+
+    #[test]
+    fn what_cannot_be_waited_for_or_asked_is_told() {
+        let (mut reader, questions, _answers) = reader();
+        let mut book = Rulebook::default();
+        met(&mut reader, NODE, &mut book);
+        reader.hurry(&mut book);
+        assert!(why(&book, NODE).is_some_and(|why| why.contains("no time")));
+        drop(questions);
+        met(&mut reader, POD, &mut book);
+        assert!(why(&book, POD).is_some_and(|why| why.contains("has ended")));
     }
 }

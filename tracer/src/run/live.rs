@@ -1,6 +1,7 @@
 //! The loop of a live trace: ring and counters in, flows out.
 
 use super::clock;
+use super::doubts::Doubts;
 use super::entries::Entries;
 use super::failure::Failure;
 use super::inquire::Inquiries;
@@ -43,12 +44,13 @@ pub(super) struct Live<'a> {
     pub(super) ring: Ring,
     pub(super) trace: Trace,
     pub(super) taps: Taps,
-    pub(super) entries: Option<Entries>,
+    pub(super) entries: Entries,
     pub(super) library: RuleReader,
     pub(super) rules: Rules,
     pub(super) teller: Teller,
     pub(super) words: DropWords,
     pub(super) inquiries: Inquiries,
+    pub(super) doubts: Doubts,
     pub(super) silence: Silence<'a>,
     pub(super) started: String,
     pub(super) start: Instant,
@@ -78,7 +80,7 @@ impl<'a> Live<'a> {
         programs: Programs,
         ring: Ring,
         trace: Trace,
-        (taps, entries, rules, library): (Taps, Option<Entries>, Rules, RuleReader),
+        (taps, entries, rules, library): (Taps, Entries, Rules, RuleReader),
         teller: Teller,
         words: DropWords,
     ) -> Self {
@@ -97,6 +99,7 @@ impl<'a> Live<'a> {
             teller,
             words,
             inquiries: Inquiries::default(),
+            doubts: Doubts::default(),
             started: clock::utc_now(),
             start: Instant::now(),
             received: 0,
@@ -218,7 +221,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    fn changed(&mut self, changed: &Changed) {
+    pub(super) fn changed(&mut self, changed: &Changed) {
         let delta = self.survey.refresh(changed);
         if delta.removed.contains(&self.node.id) {
             self.watch.release_node();

@@ -3,6 +3,7 @@
 mod bugs;
 mod clock;
 mod doctor;
+mod doubts;
 mod entries;
 mod failure;
 mod inquire;

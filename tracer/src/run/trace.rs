@@ -17,7 +17,7 @@ use crate::cli::{RuleMode, TapMode, TraceOptions};
 use crate::kernel::{self, DropWords, KernelTypes, Programs, Reader, Ring, Sizes, features};
 use crate::render::text::{self, Armed};
 use crate::sink;
-use crate::system::{Survey, Watch, host, symbols};
+use crate::system::{Survey, Watch, capabilities, host, symbols};
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Instant;
@@ -33,7 +33,7 @@ pub(super) fn trace(options: &TraceOptions) -> Result<ExitStatus, Failure> {
     for note in &plan.resolved.notes {
         sink::note(&format!("srctrace: {}\n", crate::render::escape(note)));
     }
-    if let Some(line) = host::capability_error(&host::missing_capabilities()) {
+    if let Some(line) = capabilities::error(&capabilities::missing()) {
         return Err(Failure::CannotTrace(line));
     }
     host::lift_memlock();
@@ -79,14 +79,15 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
             reasons = types.drop_reasons;
             let unavailable = types.unavailable;
             programs.attach_tracepoints()?;
-            let without = host::missing_capabilities();
-            let missing = host::unavailable(&without);
+            let without = capabilities::missing();
+            let missing = capabilities::unavailable(&without);
             let lacks = unavailable
                 .into_iter()
                 .chain(missing)
                 .chain(doubt)
                 .collect();
-            (Taps::new(options.tap, &wanted, &mut programs, lacks)?, None)
+            let taps = Taps::new(options.tap, &wanted, &mut programs, lacks)?;
+            (taps, Entries::of_bypassing())
         }
         Sight::Direct(why) => direct(options.tap, why, doubt, &mut programs, &survey, &mut trace)?,
     };
@@ -94,7 +95,8 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let library = RuleReader::start(plan.roots.clone())
         .map_err(|e| Failure::CannotTrace(format!("cannot start a thread to read rules: {e}")))?;
     let rules = Rules::start(options, plan)?;
-    let words = DropWords::new(reasons, crate::system::function_at);
+    let mut functions = symbols::Functions::new(plan.roots.clone());
+    let words = DropWords::new(reasons, move |address| functions.at(address));
     let seers = (taps.0, taps.1, rules, library);
     let mut live = Live::new(
         plan, survey, watch, programs, ring, trace, seers, teller, words,
@@ -124,8 +126,10 @@ fn load(plan: &Plan, rules: RuleMode) -> Result<(Sight, Programs, Ring), Failure
     let reader = Reader::Memory(&types);
     let (mut programs, ring) = Programs::load(&plan.filter, reader, sizes())?;
     if rules == RuleMode::Auto {
-        let present = symbols::kernel_functions(&plan.roots, &kernel::target_functions());
-        programs.observe_targets(&types.rules, present.map_err(|error| error.to_string()));
+        programs.observe_targets(&types.rules, |wanted| {
+            let present = symbols::kernel_functions(&plan.roots, wanted);
+            present.map_err(|error| error.to_string())
+        });
     }
     Ok((Sight::Memory(Box::new(types)), programs, ring))
 }
@@ -146,7 +150,7 @@ fn direct(
     programs: &mut Programs,
     survey: &Survey,
     trace: &mut Trace,
-) -> Result<(Taps, Option<Entries>), Failure> {
+) -> Result<(Taps, Entries), Failure> {
     let memory = Unavailable {
         what: "kernel memory".to_owned(),
         why,
@@ -156,12 +160,12 @@ fn direct(
                  for, and senders' processes are not known"
             .to_owned(),
     };
-    let (entries, lacking) = Entries::new();
+    let (entries, lacking) = Entries::of_all();
     let lacks: Vec<_> = [memory].into_iter().chain(lacking).collect();
     lacks.iter().for_each(|u| trace.unavailable(u.clone()));
     let lacks = lacks.into_iter().chain(doubt).collect();
     let taps = Taps::alone(mode, survey, programs, lacks)?;
-    Ok((taps, Some(entries)))
+    Ok((taps, entries))
 }
 
 /// `SRCTRACE_RING_KIB` makes the ring smaller, to see what happens when it is full.

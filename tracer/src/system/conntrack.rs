@@ -21,6 +21,8 @@ const GET: u16 = ENTRY | 1;
 /// Size of `struct nfgenmsg`, bytes.
 const HEADER: usize = 4;
 
+const MODULES: &str = "/sys/module";
+
 const CTA_TUPLE_ORIG: u16 = 1;
 const CTA_TUPLE_REPLY: u16 = 2;
 const CTA_STATUS: u16 = 3;
@@ -65,12 +67,18 @@ impl Question {
     }
 }
 
+/// Whether this kernel tracks connections at all: without the module there is no entry to ask for.
+#[must_use]
+pub fn is_there() -> bool {
+    Path::new(MODULES).join("nf_conntrack").exists()
+}
+
 /// Why the kernel is not asked: the question itself would make it load a module.
 ///
 /// # Errors
 /// What is missing, in words.
 pub fn askable() -> Result<(), String> {
-    let modules = Path::new("/sys/module");
+    let modules = Path::new(MODULES);
     // A part that is built in has no state; what it is asked loads nothing.
     let tracking = modules.join("nf_conntrack");
     let built_in = tracking.exists() && !tracking.join("initstate").exists();

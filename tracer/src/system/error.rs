@@ -54,6 +54,11 @@ impl SystemError {
         }
     }
 
+    /// Whether the kernel did not allow it.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Os { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     /// Whether the user's argument is at fault (status 2), not the machine (status 3).
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Unknown { .. } | Self::Vanished(_))

@@ -56,8 +56,24 @@ pub fn facts(
             routes: routes(&mut socket, inquiries),
             neighbours: neighbours(&mut socket),
             conntrack: conntrack(),
-            programs: programs(&mut socket, devices),
+            programs: list_programs(&mut socket, devices.keys().copied()),
+            cgroups: BTreeMap::new(),
         })
+    })
+}
+
+/// Filters of traffic control and XDP programs on devices of a namespace. (tcx links are the kernel
+/// room's to list.)
+///
+/// # Errors
+/// When the namespace is gone or may not be entered.
+pub fn programs(
+    netns: &Netns,
+    devices: impl IntoIterator<Item = u32> + Send,
+) -> Result<BTreeMap<(u32, Dir), Vec<Attached>>, SystemError> {
+    visit(netns, || {
+        let mut socket = Netlink::open()?;
+        Ok(list_programs(&mut socket, devices))
     })
 }
 
@@ -168,13 +184,13 @@ fn column(table: &str, name: &str) -> u64 {
         .sum()
 }
 
-/// Filters of traffic control and XDP programs. (tcx links are the kernel room's to list.)
-fn programs(
+/// Filters of traffic control and XDP programs. (tcx links and cgroups' programs are the kernel room's to list.)
+fn list_programs(
     socket: &mut Netlink,
-    devices: &BTreeMap<u32, String>,
+    devices: impl IntoIterator<Item = u32>,
 ) -> BTreeMap<(u32, Dir), Vec<Attached>> {
     let mut found: BTreeMap<(u32, Dir), Vec<Attached>> = BTreeMap::new();
-    for index in devices.keys().copied() {
+    for index in devices {
         for dir in [Dir::Ingress, Dir::Egress] {
             let filters = Tc::open().and_then(|mut tc| {
                 tc.filters(index, dir).map_err(|e| {
@@ -189,33 +205,40 @@ fn programs(
                     kind: f.kind,
                     id: f.program,
                     name: f.name,
+                    before_ours: None,
                 });
             found.entry((index, dir)).or_default().extend(attached);
         }
-        let xdp = xdp(socket, index).map(|id| Attached {
-            kind: "xdp".into(),
-            id: Some(id),
-            name: None,
-        });
-        found.entry((index, Dir::Ingress)).or_default().extend(xdp);
+        let came_in = found.entry((index, Dir::Ingress)).or_default();
+        came_in.extend(xdp(socket, index));
     }
     found
 }
 
-fn xdp(socket: &mut Netlink, index: u32) -> Option<u32> {
+/// A device may have one program in its driver and one behind it.
+fn xdp(socket: &mut Netlink, index: u32) -> Vec<Attached> {
     let mut question = LinkMessage::default();
     question.header.index = index;
-    let answer = socket.get(RouteNetlinkMessage::GetLink(question)).ok()??;
-    let RouteNetlinkMessage::NewLink(message) = answer else {
-        return None;
+    let answer = socket.get(RouteNetlinkMessage::GetLink(question));
+    let Ok(Some(RouteNetlinkMessage::NewLink(message))) = answer else {
+        return Vec::new();
     };
-    message.attributes.iter().find_map(|a| match a {
-        LinkAttribute::Xdp(xdp) => xdp.iter().find_map(|x| match x {
-            LinkXdp::ProgId(id) => Some(*id),
-            _ => None,
-        }),
+    let all = message.attributes.iter().filter_map(|a| match a {
+        LinkAttribute::Xdp(xdp) => Some(xdp),
         _ => None,
-    })
+    });
+    all.flatten()
+        .filter_map(|xdp| match xdp {
+            LinkXdp::DrvProgId(id) | LinkXdp::HwProgId(id) => Some(("xdp", *id)),
+            LinkXdp::SkbProgId(id) => Some(("xdpgeneric", *id)),
+            _ => None,
+        })
+        .map(|(kind, id)| Attached {
+            kind: kind.to_owned(),
+            id: Some(id),
+            ..Attached::default()
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -253,6 +276,7 @@ mod tests {
             ifindex: None,
             src: addr("10.66.0.9"),
             dst: addr(dst),
+            cgroup: None,
         };
         let devices = BTreeMap::from([(1, "lo".to_owned())]);
         let asked = [inquiry("10.1.2.3"), inquiry("10.99.0.1")];

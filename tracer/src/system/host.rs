@@ -1,9 +1,8 @@
-//! This host: its name, its kernel, and what this process may do on it.
+//! This host: its name, its kernel, and how this process runs on it.
 
 use super::Roots;
-use caps::{CapSet, Capability};
+use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
-use tracer_core::report::Unavailable;
 
 /// The host's name as the kernel has it.
 pub fn hostname() -> String {
@@ -39,124 +38,6 @@ pub fn too_old(release: &str) -> Option<String> {
 
 /// The oldest kernel that srctrace promises.
 const OLDEST: (u32, u32) = (5, 10);
-
-/// A capability and what it is for.
-struct Need {
-    capability: Capability,
-    /// What cannot be done without it.
-    effect: &'static str,
-    /// Whether there is no tracing at all without it.
-    must: bool,
-}
-
-/// What the trace uses capabilities for.
-const NEEDS: [Need; 7] = [
-    Need {
-        capability: Capability::CAP_BPF,
-        effect: "load the programs",
-        must: true,
-    },
-    Need {
-        capability: Capability::CAP_PERFMON,
-        effect: "attach to tracepoints and read kernel memory",
-        must: true,
-    },
-    Need {
-        capability: Capability::CAP_NET_ADMIN,
-        effect: "attach to interfaces and read rules and conntrack",
-        must: true,
-    },
-    Need {
-        capability: Capability::CAP_SYS_ADMIN,
-        effect: "enter network namespaces",
-        must: true,
-    },
-    Need {
-        capability: Capability::CAP_SYS_PTRACE,
-        effect: "see the namespaces of other processes and name pods",
-        must: false,
-    },
-    Need {
-        capability: Capability::CAP_NET_RAW,
-        effect: "read iptables-legacy rules and send an ICMP probe",
-        must: false,
-    },
-    Need {
-        capability: Capability::CAP_NET_BROADCAST,
-        effect: "hear of changes in pods at once",
-        must: false,
-    },
-];
-
-/// A capability that this process lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingCapability {
-    /// Its name, as `CAP_BPF`.
-    pub name: String,
-    /// What cannot be done without it.
-    pub effect: &'static str,
-    /// Whether there is no tracing at all without it.
-    pub must: bool,
-}
-
-/// Before 5.11 the kernel counts maps as locked memory, which has a limit.
-const MEMLOCK: Need = Need {
-    capability: Capability::CAP_SYS_RESOURCE,
-    effect: "lift the limit on locked memory (kernels before 5.11)",
-    must: true,
-};
-
-/// The capabilities that are missing from the effective set. CAP_SYS_ADMIN includes CAP_BPF and
-/// CAP_PERFMON, as in the kernel.
-pub fn missing_capabilities() -> Vec<MissingCapability> {
-    let held = caps::read(None, CapSet::Effective).unwrap_or_default();
-    missing(kernel_version(&kernel_release()), |c| held.contains(&c))
-}
-
-fn missing(
-    kernel: Option<(u32, u32)>,
-    held: impl Fn(Capability) -> bool,
-) -> Vec<MissingCapability> {
-    let included = |c| {
-        matches!(c, Capability::CAP_BPF | Capability::CAP_PERFMON)
-            && held(Capability::CAP_SYS_ADMIN)
-    };
-    let old = kernel.is_some_and(|version| version < (5, 11));
-    NEEDS
-        .iter()
-        .chain(old.then_some(&MEMLOCK))
-        .filter(|need| !held(need.capability) && !included(need.capability))
-        .map(|need| MissingCapability {
-            name: need.capability.to_string(),
-            effect: need.effect,
-            must: need.must,
-        })
-        .collect()
-}
-
-/// One line for the capabilities without which nothing is traced; `None` when all are there.
-pub fn capability_error(missing: &[MissingCapability]) -> Option<String> {
-    let needed: Vec<_> = missing.iter().filter(|m| m.must).collect();
-    let names: Vec<&str> = needed.iter().map(|m| m.name.as_str()).collect();
-    let effects: Vec<&str> = needed.iter().map(|m| m.effect).collect();
-    (!needed.is_empty()).then(|| {
-        format!(
-            "cannot trace without {} (to {}); run as root, or give the container \
-             securityContext.privileged or these capabilities",
-            names.join(", "),
-            effects.join("; ")
-        )
-    })
-}
-
-/// What is seen less of without the capabilities that are only good to have, for the report.
-pub fn unavailable(missing: &[MissingCapability]) -> impl Iterator<Item = Unavailable> {
-    missing.iter().filter(|m| !m.must).map(|m| Unavailable {
-        what: m.name.clone(),
-        why: "srctrace runs without this capability".to_owned(),
-        effect: format!("it cannot {}", m.effect),
-    })
-}
 
 /// How far the kernel is locked down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,6 +80,17 @@ pub fn sees_host_processes(roots: &Roots) -> bool {
     const INITIAL: &str = "pid:[4026531836]";
     std::fs::read_link(roots.proc().join("self/ns/pid"))
         .is_ok_and(|link| link == Path::new(INITIAL))
+}
+
+/// CLOCK_MONOTONIC now, nanoseconds: the clock of events.
+pub fn monotonic_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// A clock, nanoseconds.
+pub fn nanoseconds(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Lifts the limit on locked memory, by which kernels before 5.11 count maps. Where the limit
@@ -262,34 +154,6 @@ mod tests {
         for release in ["5.10.0-46-cloud-amd64", "6.1.0", "7.3.4", "unknown"] {
             assert_eq!(too_old(release), None);
         }
-    }
-
-    #[test]
-    fn missing_capabilities_are_named_with_what_they_are_for() {
-        let new = Some((6, 1));
-        let all = missing(new, |_| false);
-        assert_eq!(all.len(), NEEDS.len());
-        let old = missing(Some((5, 10)), |c| c != Capability::CAP_SYS_RESOURCE);
-        assert_eq!(old.len(), 1);
-        assert_eq!(old[0].name, "CAP_SYS_RESOURCE");
-        assert_eq!(
-            capability_error(&all[1..2]).unwrap(),
-            "cannot trace without CAP_PERFMON (to attach to tracepoints and read kernel memory); \
-             run as root, or give the container securityContext.privileged or these capabilities"
-        );
-        assert_eq!(missing(new, |_| true), []);
-        let admin = missing(new, |c| c == Capability::CAP_SYS_ADMIN);
-        let names: Vec<&str> = admin.iter().map(|m| m.name.as_str()).collect();
-        assert_eq!(
-            names,
-            [
-                "CAP_NET_ADMIN",
-                "CAP_SYS_PTRACE",
-                "CAP_NET_RAW",
-                "CAP_NET_BROADCAST"
-            ]
-        );
-        assert_eq!(capability_error(&admin[1..]), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! descriptor that stays in a deleted pod's namespace keeps the pod's devices alive.
 
 mod attributes;
+pub mod capabilities;
 pub mod conntrack;
 mod error;
 mod facts;
@@ -30,9 +31,8 @@ mod watch;
 mod testing;
 
 pub use error::SystemError;
-pub use facts::facts;
+pub use facts::{facts, programs};
 pub use lifetime::{Lifetime, in_container, own_program};
 pub use roots::Roots;
 pub use survey::{Delta, Scope, Survey};
-pub use symbols::function_at;
 pub use watch::{Changed, Watch};

@@ -111,12 +111,26 @@ impl Watch {
         }
         let due = *self.due.get_or_insert_with(|| Instant::now() + GATHER);
         tokio::time::sleep_until(due).await;
+        self.take()
+    }
+
+    /// What was heard by now, without waiting for what may come with it; `None` where that is nothing.
+    ///
+    /// # Errors
+    /// When the kernel ends one of the ears.
+    pub fn heard(&mut self) -> Result<Option<Changed>, SystemError> {
+        let changed = self.take()?;
+        Ok((changed != Changed::default()).then_some(changed))
+    }
+
+    fn take(&mut self) -> Result<Changed, SystemError> {
         self.due = None;
         let mut changed = Changed {
             mounts: self.mounts_changed(),
             ..Changed::default()
         };
         if let Some(socket) = &self.rtnetlink {
+            let fail = |e| SystemError::os("hear changes of", "devices and namespaces", e);
             drain(socket, &mut changed).map_err(fail)?;
         }
         Ok(changed)
@@ -197,13 +211,16 @@ fn take<T: AsRawFd>(fd: &AsyncFd<T>, interest: Interest) -> bool {
     cleared
 }
 
+/// Takes what is there, whether or not the runtime has noticed it yet.
 fn drain(socket: &AsyncFd<Socket>, changed: &mut Changed) -> io::Result<()> {
     let mut buffer = vec![0; 32 << 10];
     for _ in 0..AT_ONCE {
-        let received = socket.try_io(Interest::READABLE, |s| receive(s.as_raw_fd(), &mut buffer));
-        match received {
+        match receive(socket.as_raw_fd(), &mut buffer) {
             Ok((length, nsid)) => note(buffer.get(..length).unwrap_or(&buffer), nsid, changed),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                take(socket, Interest::READABLE);
+                return Ok(());
+            }
             Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => changed.lost = true,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) => return Err(e),

@@ -80,7 +80,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Counts> {
 }
 
 /// Ports and table entries for that many connections that were closed a moment ago.
-fn make_room(lab: &Lab) -> Result<()> {
+pub(crate) fn make_room(lab: &Lab) -> Result<()> {
     lab.sysctl("pod", "ipv4/ip_local_port_range", "1024 65535")?;
     lab.sysctl("node", "netfilter/nf_conntrack_tcp_timeout_time_wait", "5")
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::observers::{Load, Observers};
+use crate::programs::as_f64;
 use crate::report::Performance;
 
 const ARMED_MS: f64 = 500.0;
@@ -74,10 +76,12 @@ fn goals(measured: &Performance) -> Vec<Goal> {
             RESIDENT_MB,
             "MB",
         ));
-        let later = megabytes(crate::programs::as_f64(start.resident_with_flows_kib));
+        let later = megabytes(as_f64(start.resident_with_flows_kib));
         let what = format!("resident after {} flows", start.flows);
         goals.push(at_most(&what, start.pods, later, RESIDENT_MB, "MB"));
     }
+    let probed = measured.observers.iter().flat_map(of_probes);
+    goals.extend(probed);
     for run in measured.core.iter().flatten() {
         goals.push(Goal {
             what: format!("decode, correlate, judge: {} events", run.events),
@@ -87,6 +91,33 @@ fn goals(measured: &Performance) -> Vec<Goal> {
         });
     }
     goals
+}
+
+/// `auto` adds nothing to established flows, nor to packets that do not match: it runs once for a new flow.
+fn of_probes(measured: &Observers) -> Vec<Goal> {
+    let auto = measured.rows.iter().filter(|row| row.observer == "auto");
+    let probed = auto.filter(|row| !row.programs.is_empty());
+    let goal = |row: &crate::observers::Row| {
+        let matches = if row.matching { "" } else { "do not " };
+        let (runs, flows, packets) = (row.runs(), row.flows, row.packets);
+        let (kind, wanted, measured, met) = match row.load {
+            Load::Established => {
+                let measured = format!("{runs} runs for {packets} packets");
+                ("established flow, packets", "no run", measured, runs == 0)
+            }
+            Load::New => {
+                let measured = format!("{runs} runs for {flows} flows");
+                ("new flows", "at most one run each", measured, runs <= flows)
+            }
+        };
+        Goal {
+            what: format!("`auto`, {kind} {matches}match"),
+            wanted: wanted.to_owned(),
+            measured,
+            met,
+        }
+    };
+    probed.map(goal).collect()
 }
 
 fn at_most(what: &str, pods: u8, measured: f64, most: f64, unit: &str) -> Goal {

@@ -8,6 +8,7 @@ mod goals;
 mod iperf;
 mod lab;
 mod load;
+mod observers;
 mod pods;
 mod process;
 mod programs;
@@ -37,6 +38,8 @@ enum Part {
     Pods,
     /// 5,000 new connections a second
     Connections,
+    /// How often the programs of each rule observer run
+    Observers,
 }
 
 /// Command line.
@@ -58,6 +61,9 @@ struct Args {
     /// New connections a second (default: 5000)
     #[arg(long, default_value_t = 5000)]
     rate: u32,
+    /// Show the rule observers of another run too: the file that it wrote as JSON
+    #[arg(long)]
+    observers_from: Option<PathBuf>,
     /// Write the table here as Markdown
     #[arg(long)]
     markdown: Option<PathBuf>,
@@ -83,6 +89,10 @@ struct Effort {
     starts: usize,
     /// Pods on the node.
     pods: u8,
+    /// Rounds of the rule observers.
+    observer_rounds: usize,
+    /// New connections beside a rule observer, in each round.
+    observer_flows: u64,
 }
 
 impl Effort {
@@ -96,6 +106,8 @@ impl Effort {
                 connection_seconds: 2,
                 starts: 2,
                 pods: 20,
+                observer_rounds: 1,
+                observer_flows: 500,
             }
         } else {
             Self {
@@ -107,6 +119,8 @@ impl Effort {
                 connection_seconds: 20,
                 starts: 7,
                 pods: 110,
+                observer_rounds: 7,
+                observer_flows: 5000,
             }
         };
         effort.rounds = args.rounds.unwrap_or(effort.rounds);
@@ -152,6 +166,14 @@ fn measure(args: &Args) -> Result<Performance> {
     if wants(Part::Pods) {
         eprintln!("{} pods …", effort.pods);
         performance.pods = Some(pods::measure(effort)?);
+    }
+    if wants(Part::Observers) {
+        eprintln!("rule observers …");
+        let here = observers::measure(effort, &performance.kernel)?;
+        performance.observers.push(here);
+    }
+    if let Some(path) = &args.observers_from {
+        performance.observers.extend(observers::read(path)?);
     }
     Ok(performance)
 }

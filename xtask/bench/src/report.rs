@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::connections::Counts;
 use crate::core::Run;
 use crate::goals;
+use crate::observers::{self, Observers};
 use crate::pods::Start;
 use crate::programs::Cost;
 use crate::throughput::Comparison;
@@ -27,6 +28,8 @@ pub(crate) struct Performance {
     pub(crate) core: Option<Vec<Run>>,
     pub(crate) pods: Option<Start>,
     pub(crate) connections: Option<Counts>,
+    /// On this kernel, and on others that it was measured on.
+    pub(crate) observers: Vec<Observers>,
 }
 
 impl Performance {
@@ -48,6 +51,7 @@ impl Performance {
             core: None,
             pods: None,
             connections: None,
+            observers: Vec::new(),
         })
     }
 
@@ -65,6 +69,7 @@ impl Performance {
         self.programs
             .iter()
             .for_each(|part| programs(&mut text, part));
+        observers::write(&mut text, &self.observers);
         self.throughput
             .iter()
             .for_each(|part| throughput(&mut text, part));
@@ -98,10 +103,10 @@ fn programs(text: &mut String, costs: &[Cost]) {
         for program in &cost.programs {
             line!(
                 text,
-                "| {} | {matches} | `{}` | {:.2} | {:.0} | {:.0} |",
+                "| {} | {matches} | `{}` | {} | {:.0} | {:.1} |",
                 cost.traffic,
                 program.name,
-                program.runs_per_packet,
+                runs(program.runs_per_packet),
                 program.ns_per_run,
                 program.ns_per_packet
             );
@@ -115,6 +120,12 @@ fn programs(text: &mut String, costs: &[Cost]) {
             cost.ns_per_packet
         );
     }
+}
+
+/// Few runs are not none.
+fn runs(per_packet: f64) -> String {
+    let digits = if per_packet < 0.1 { 5 } else { 2 };
+    format!("{per_packet:.digits$}")
 }
 
 fn throughput(text: &mut String, comparison: &Comparison) {

@@ -1,9 +1,9 @@
 //! Medians and how sure they are.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A median with the interval that the true one lies in with at least 95 % certainty.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Median {
     pub(crate) median: f64,
     pub(crate) low: f64,

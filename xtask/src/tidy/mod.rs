@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: what the design promises about this tree and no compiler checks.
 
+mod blank;
 mod documents;
 mod imports;
 mod manifests;

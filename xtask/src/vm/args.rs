@@ -43,6 +43,14 @@ pub(crate) struct VmArgs {
 }
 
 impl VmArgs {
+    /// A command instead of the labs.
+    pub(super) fn of_script(script: &str) -> Self {
+        Self {
+            shell: Some(script.to_owned()),
+            ..Self::default()
+        }
+    }
+
     /// The kernels that are meant.
     pub(super) fn kernels(&self) -> &[Kernel] {
         if self.kernel.is_empty() {

@@ -31,6 +31,7 @@ pub(crate) use args::VmArgs;
 use console::Verdict;
 use guest::Job;
 use host::Host;
+pub(crate) use kernels::Kernel;
 use plan::Boot;
 
 use crate::build::{self, Profile};
@@ -145,6 +146,34 @@ fn shell(space: &Workspace, args: &VmArgs, mode: Mode, script: &str) -> Result<(
         failed.join(", ")
     ))
     .into())
+}
+
+/// Runs one script with these programs on a kernel, and gives each line that it prints to `see`.
+///
+/// # Errors
+/// When something cannot be had, or the script fails.
+pub(crate) fn script(
+    space: &Workspace,
+    mode: Mode,
+    kernel: Kernel,
+    (script, programs): (&str, Vec<(String, PathBuf)>),
+    see: impl FnMut(&str),
+) -> Result<()> {
+    let args = VmArgs::of_script(script);
+    let job = Job {
+        script: script.to_owned(),
+        programs,
+        boot: String::new(),
+        nonce: nonce(),
+    };
+    let host = Host::prepare(space, &args, mode)?;
+    let unpacked = host.kernel(kernel)?;
+    let ended = host.boot(&unpacked, kernel.name(), &job, see)?;
+    if ended.verdict == Verdict::Ended(0) {
+        return Ok(());
+    }
+    let why = host::describe(&ended.verdict);
+    Err(Stop::failed(format!("on kernel {}: {why}", unpacked.release)).into())
 }
 
 /// A mark that differs from run to run.

@@ -2,11 +2,13 @@
 //!
 //! `docs/field-cases.md` says for each case what is shown.
 
+mod ipvs;
 mod masq;
 mod pools;
 mod replies;
 mod services;
 mod story;
+mod vpn;
 mod wires;
 
 use std::sync::LazyLock;
@@ -23,6 +25,8 @@ pub(super) fn cases() -> &'static [Case] {
             pools::STORIES,
             replies::STORIES,
             wires::STORIES,
+            ipvs::STORIES,
+            vpn::STORIES,
         ]
         .into_iter()
         .flatten();

@@ -86,6 +86,7 @@ pub(super) const STORIES: &[Story] = &[
         claims: &[
             "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
              dropped: NETFILTER_DROP
+             policy-drop: iptables-legacy filter/FORWARD policy
              source-unknown, on the wire null, dropped",
         ],
         findings: &[(0, "policy-drop")],
@@ -99,6 +100,7 @@ pub(super) const STORIES: &[Story] = &[
         claims: &[
             "tcp 10.77.1.10:43210 > 192.168.50.20:8080 from pod pod
              dropped: NETFILTER_DROP
+             policy-drop: iptables-legacy filter/FORWARD policy
              source-preserved, on the wire 10.77.1.10, reply-lost",
         ],
         findings: &[(0, "policy-drop")],

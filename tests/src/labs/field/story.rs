@@ -15,6 +15,9 @@ use crate::traffic::{Behaviour, Outcome, Stream, StreamCall, StreamServer};
 /// The port from which every request is sent.
 pub(super) const SPORT: u16 = 43_210;
 
+/// The machine's own kernel may lack IPVS and WireGuard; held on these so far.
+pub(super) const VIRTUAL: &[Kernel] = &[Kernel::V6_12, Kernel::V7];
+
 /// By which tool rules are installed, and in which namespace.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) enum Rules {
@@ -30,6 +33,8 @@ pub(in super::super) enum Rules {
     Nft(&'static str),
     /// A script for `ipset restore`.
     Ipset(&'static str),
+    /// A configuration for `wg setconf wg0` in a namespace.
+    Wireguard(&'static str, &'static str),
     /// A command line (split at spaces) in a namespace.
     Run(&'static str, &'static str),
     /// A sysctl below /proc/sys/net in a namespace.
@@ -183,6 +188,7 @@ fn install(lab: &Lab, rules: &Rules) -> Result<()> {
         Rules::IptablesNft(script) => lab.restore("node", "iptables-nft-restore", script),
         Rules::Nft(script) => lab.nft("node", script),
         Rules::Ipset(script) => lab.ipset("node", script),
+        Rules::Wireguard(ns, config) => lab.wireguard(ns, config),
         Rules::Run(ns, line) => lab.run(ns, line).map(drop),
         Rules::Sysctl(ns, key, value) => lab.sysctl(ns, key, value),
     }

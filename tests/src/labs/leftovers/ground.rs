@@ -1,5 +1,6 @@
 //! A node on which others have qdiscs and filters, and looks at all of them.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::process::Command;
 
@@ -91,10 +92,14 @@ pub(super) fn start(lab: &Lab, sport: u16) -> Result<Trace> {
     Ok(trace)
 }
 
-pub(super) fn watcher_of(trace: &Trace, footprint: &Footprint) -> Result<Pid> {
-    let mut others = footprint.processes.clone();
-    others.remove(&trace.pid());
-    same("processes beside srctrace itself", others.len(), 1)?;
+/// The one process beside srctrace itself, when no program that reads rules runs.
+pub(super) fn watcher_of(trace: &Trace) -> Result<Pid> {
+    let mut others = BTreeSet::new();
+    wait_for("a watcher and nothing else", DEADLINE, || {
+        others = Footprint::of(trace).processes;
+        others.remove(&trace.pid());
+        others.len() == 1
+    })?;
     let pid = others.first().copied().context("a watcher")?;
     Ok(Pid::from_raw(pid))
 }

@@ -78,7 +78,7 @@ fn ends(signal: Signal) -> Result<()> {
     let trace = start(&lab, 43_210)?;
     let pid = trace.pid();
     let footprint = Footprint::of(&trace);
-    let watcher = watcher_of(&trace, &footprint)?;
+    let watcher = watcher_of(&trace)?;
     same(
         "the watcher's session, which is its own",
         getsid(Some(watcher))?,
@@ -119,7 +119,7 @@ fn killed_with_watcher() -> Result<()> {
         vec!["nothing left behind".to_owned()],
     )?;
     same_text("a live run's filters", &traffic_control(&lab)?, &during)?;
-    kill(watcher_of(&trace, &footprint)?, Signal::SIGKILL).context("kill the watcher")?;
+    kill(watcher_of(&trace)?, Signal::SIGKILL).context("kill the watcher")?;
     trace.signal(Signal::SIGKILL)?;
     same_text("left by both", &traffic_control(&lab)?, &during)?;
     let run = records(pid)?
@@ -160,7 +160,7 @@ fn without_a_record(lab: &Lab, before: &str) -> Result<()> {
     let trace = start(lab, 43_212)?;
     let pid = trace.pid();
     let footprint = Footprint::of(&trace);
-    kill(watcher_of(&trace, &footprint)?, Signal::SIGKILL).context("kill the watcher")?;
+    kill(watcher_of(&trace)?, Signal::SIGKILL).context("kill the watcher")?;
     trace.signal(Signal::SIGKILL)?;
     for record in records(pid)? {
         std::fs::remove_file(format!("/run/srctrace/{record}")).context("lose the record")?;

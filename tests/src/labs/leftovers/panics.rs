@@ -61,7 +61,7 @@ fn panics_with_clsact() -> Result<()> {
     let pid = trace.pid();
     wait_for("four clsact filters", DEADLINE, || is_everywhere(&lab, pid))?;
     let footprint = Footprint::of(&trace);
-    watcher_of(&trace, &footprint)?;
+    watcher_of(&trace)?;
     call(&lab, 43_210)?;
     let report = trace.finish()?;
     same_text("traffic control at once", &traffic_control(&lab)?, &before)?;

@@ -126,7 +126,7 @@ const CASES: &[Case] = &[
          -A KUBE-POSTROUTING -j MASQUERADE --random-fully",
         || inward("192.168.50.10", 30080),
         "dst 10.77.1.10:8080 by [PREROUTING 1, KUBE-EXT-A 2] of iptables-legacy\n\
-         src 10.77.1.1:any by [POSTROUTING 1, KUBE-POSTROUTING 3] of iptables-legacy marked by [KUBE-MARK-MASQ 1]",
+         src 10.77.1.1:any by [POSTROUTING 1, KUBE-POSTROUTING 3] of iptables-legacy marked by [PREROUTING 1, KUBE-EXT-A 1, KUBE-MARK-MASQ 1]",
     ),
     (
         "C23: masquerade-all",
@@ -138,7 +138,7 @@ const CASES: &[Case] = &[
          -A KUBE-SVC-A -p tcp -j DNAT --to-destination 192.168.50.20:8080",
         || tcp(POD, "10.96.0.44", 80, "veth-pod", "eth0"),
         "dst 192.168.50.20:8080 by [PREROUTING 1, KUBE-SVC-A 2] of iptables-legacy\n\
-         src 192.168.50.10 by [POSTROUTING 1] of iptables-legacy marked by [KUBE-MARK-MASQ 1]",
+         src 192.168.50.10 by [POSTROUTING 1] of iptables-legacy marked by [PREROUTING 1, KUBE-SVC-A 1, KUBE-MARK-MASQ 1]",
     ),
     (
         "C26: hairpin without its mark",
@@ -172,7 +172,7 @@ const CASES: &[Case] = &[
          -A KUBE-EXT-A -p tcp -j DNAT --to-destination 10.77.1.10:8443",
         || tcp(POD, "203.0.113.5", 443, "veth-pod", "veth-pod"),
         "dst 10.77.1.10:8443 by [PREROUTING 1, KUBE-EXT-A 2] of iptables-legacy\n\
-         src 10.77.1.1 by [POSTROUTING 1] of iptables-legacy marked by [KUBE-EXT-A 1]",
+         src 10.77.1.1 by [POSTROUTING 1] of iptables-legacy marked by [PREROUTING 1, KUBE-EXT-A 1]",
     ),
     (
         "C38: outside the VPC's list",

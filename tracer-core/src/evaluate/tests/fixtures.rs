@@ -75,9 +75,9 @@ fn kube_proxy_in_nftables() {
     assert_eq!(
         ask(&packet),
         "dst 10.77.1.10:8080 by [nat-prerouting handle 19, services handle 24, external-AAAAAAAA-shop/cart/tcp/http handle 32, service-AAAAAAAA-shop/cart/tcp/http handle 35, endpoint-11111111-shop/cart/tcp/http__10.77.1.10/8080 handle 37] of nft\n\
-         src 10.77.1.1:any by [nat-postrouting handle 21, masquerading handle 28] of nft marked by [mark-for-masquerade handle 29]\n\
+         src 10.77.1.1:any by [nat-postrouting handle 21, masquerading handle 28] of nft marked by [nat-prerouting handle 19, services handle 24, external-AAAAAAAA-shop/cart/tcp/http handle 31, mark-for-masquerade handle 29]\n\
          dst 10.77.2.11:8080 by [nat-prerouting handle 19, services handle 24, external-AAAAAAAA-shop/cart/tcp/http handle 32, service-AAAAAAAA-shop/cart/tcp/http handle 35, endpoint-22222222-shop/cart/tcp/http__10.77.2.11/8080 handle 39] of nft\n\
-         src 10.77.1.1:any by [nat-postrouting handle 21, masquerading handle 28] of nft marked by [mark-for-masquerade handle 29]\n\
+         src 10.77.1.1:any by [nat-postrouting handle 21, masquerading handle 28] of nft marked by [nat-prerouting handle 19, services handle 24, external-AAAAAAAA-shop/cart/tcp/http handle 31, mark-for-masquerade handle 29]\n\
          endpoint-11111111-shop/cart/tcp/http__10.77.1.10/8080 handle 37 shadows pre handle 38\n\
          endpoint-22222222-shop/cart/tcp/http__10.77.2.11/8080 handle 39 shadows pre handle 38\n\
          depends on branch 1 of 2 (service-AAAAAAAA-shop/cart/tcp/http handle 35)\n\
@@ -152,9 +152,9 @@ fn nested_jump_from_a_port_map() {
     assert_eq!(
         ask(&packet),
         "dst 10.77.1.10:8080 by [nat-prerouting handle 19, services handle 25, external-AAAAAAAA-shop/cart/tcp/http handle 32, service-AAAAAAAA-shop/cart/tcp/http handle 35, endpoint-11111111-shop/cart/tcp/http__10.77.1.10/8080 handle 37] of nft\n\
-         src 10.77.1.1:any by [nat-postrouting handle 21, masquerading handle 28] of nft marked by [mark-for-masquerade handle 29]\n\
+         src 10.77.1.1:any by [nat-postrouting handle 21, masquerading handle 28] of nft marked by [nat-prerouting handle 19, services handle 25, external-AAAAAAAA-shop/cart/tcp/http handle 31, mark-for-masquerade handle 29]\n\
          dst 10.77.2.11:8080 by [nat-prerouting handle 19, services handle 25, external-AAAAAAAA-shop/cart/tcp/http handle 32, service-AAAAAAAA-shop/cart/tcp/http handle 35, endpoint-22222222-shop/cart/tcp/http__10.77.2.11/8080 handle 39] of nft\n\
-         src 10.77.1.1:any by [nat-postrouting handle 21, masquerading handle 28] of nft marked by [mark-for-masquerade handle 29]\n\
+         src 10.77.1.1:any by [nat-postrouting handle 21, masquerading handle 28] of nft marked by [nat-prerouting handle 19, services handle 25, external-AAAAAAAA-shop/cart/tcp/http handle 31, mark-for-masquerade handle 29]\n\
          endpoint-11111111-shop/cart/tcp/http__10.77.1.10/8080 handle 37 shadows np handle 41\n\
          endpoint-22222222-shop/cart/tcp/http__10.77.2.11/8080 handle 39 shadows np handle 41\n\
          depends on branch 1 of 2 (service-AAAAAAAA-shop/cart/tcp/http handle 35)\n\

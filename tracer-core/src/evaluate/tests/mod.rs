@@ -169,7 +169,9 @@ fn end_lines(end: &End<'_>) -> Vec<String> {
             decision.by.table.id.backend
         );
         if !decision.marked_by.is_empty() {
-            line.push_str(&format!(" marked by {:?}", decision.marked_by));
+            let paths = decision.marked_by.iter();
+            let paths: Vec<String> = paths.map(|m| format!("{:?}", m.path)).collect();
+            line.push_str(&format!(" marked by {}", paths.join(" and ")));
         }
         lines.push(line);
     }

@@ -33,7 +33,7 @@ fn c31_the_branch_that_was_taken() {
     assert_eq!(
         lines(&outcome.given(&seen)),
         "dst 10.77.2.11:8080 by [PREROUTING 1, KUBE-SVC-A 2, KUBE-SEP-2 2] of iptables-legacy\n\
-         src 192.168.50.10 by [POSTROUTING 1] of iptables-legacy marked by [KUBE-SEP-2 1]\n\
+         src 192.168.50.10 by [POSTROUTING 1] of iptables-legacy marked by [PREROUTING 1, KUBE-SVC-A 2, KUBE-SEP-2 1]\n\
          near miss POSTROUTING 1: mark & 0x4000 is 0x4000"
     );
 }

@@ -55,7 +55,12 @@ impl Redactor {
             Record::Drop(drop) => self.drop(drop),
             Record::Hit(hit) => self.hit(hit),
             Record::Unavailable(what) => self.unavailable(what),
+            Record::Judge(settled) => {
+                let all = settled.0.iter_mut().flat_map(|one| &mut one.conntracks);
+                all.for_each(|(_, entry)| self.conntrack(entry));
+            }
             Record::Rules(reading) => {
+                reading.given_up.iter_mut().for_each(|why| self.text(why));
                 if let Some(rules) = &mut reading.rules {
                     self.rules(rules);
                 }
@@ -104,8 +109,10 @@ impl Redactor {
 
     fn change(&mut self, change: &mut Change) {
         self.name(&mut change.host);
-        let spaces = change.namespaces.values_mut();
-        for namespace in spaces.chain(change.replaced.values_mut()).flatten() {
+        let former = change.replaced.values_mut().flatten();
+        let former = former.map(|former| &mut former.namespace);
+        let spaces = change.namespaces.values_mut().flatten();
+        for namespace in spaces.chain(former) {
             self.namespace(namespace);
         }
         for cgroup in change.cgroups.values_mut().flatten() {

@@ -72,10 +72,7 @@ fn incompatible(comment: &str) -> Option<String> {
 }
 
 fn unread(origin: &Origin<'_>, why: String) -> Unread {
-    Unread {
-        what: format!("{} {}", origin.backend, origin.family),
-        why,
-    }
+    Unread::new(format!("{} {}", origin.backend, origin.family), why)
 }
 
 fn close(saved: &mut Saved, draft: Option<Draft<'_>>, complete: bool) {

@@ -90,10 +90,7 @@ fn refuse(why: String) -> Listed {
 }
 
 fn unread(why: String) -> Unread {
-    Unread {
-        what: "nft".into(),
-        why,
-    }
+    Unread::new("nft", why)
 }
 
 /// Identity of tables by family and name, for objects that name them so.

@@ -91,10 +91,8 @@ pub(super) fn named(
     set.elements.sort_by_key(|element| element.key.is_empty());
     if strange > 0 {
         let what = format!("nft {} {} set {name}", table.family, table.name);
-        unread.push(Unread {
-            what,
-            why: format!("{strange} elements are not understood"),
-        });
+        let why = format!("{strange} elements are not understood");
+        unread.push(Unread::new(what, why));
     }
     Some((SetId::Named(table.clone(), name.to_owned()), set))
 }

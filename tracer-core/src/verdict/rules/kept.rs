@@ -1,16 +1,17 @@
 //! Why a source was kept: what exempted it, or that nothing would have rewritten it.
 
+use super::super::Context;
 use super::super::findings::finding;
-use super::{name, name_at};
-use crate::attribute::{Ruling, view, was_met};
+use super::{name, name_at, place};
+use crate::attribute::{Ruling, evidence, view};
 use crate::evaluate::{At, Exemption, words};
 use crate::observed::RuleHit;
 use crate::report::{Code, Finding, RuleEvidence, Severity};
 use serde_json::json;
 
 /// Why the source was kept.
-pub(super) fn kept(ruling: &Ruling<'_, '_>, hits: &[&RuleHit]) -> Option<Finding> {
-    let given = ruling.outcome.given(&ruling.seen);
+pub(super) fn kept(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> Option<Finding> {
+    let given = &ruling.given;
     let [end] = given.ends.as_slice() else {
         return undecided(ruling);
     };
@@ -18,19 +19,18 @@ pub(super) fn kept(ruling: &Ruling<'_, '_>, hits: &[&RuleHit]) -> Option<Finding
         return Some(untracked(at));
     }
     match end.exempted_by() {
-        Some(exemption) if !exemption.asks_only_a_mark() => Some(exempt(exemption, ruling, hits)),
-        _ if given.doubts.is_empty() && end.source.is_none() => Some(nothing_matches(ruling)),
+        Some(exemption) if !exemption.asks_only_a_mark() => {
+            Some(exempt(exemption, ruling, context.hits))
+        }
+        _ if given.doubts.is_empty() && end.source.is_none() => {
+            Some(nothing_matches(ruling, context))
+        }
         _ => None,
     }
 }
 
 fn exempt(exemption: &Exemption<'_>, ruling: &Ruling<'_, '_>, hits: &[&RuleHit]) -> Finding {
-    let met = was_met(exemption.by, ruling.rules, ruling.passage.netns, hits);
-    let evidence = if met {
-        RuleEvidence::Observed
-    } else {
-        RuleEvidence::Replayed
-    };
+    let evidence = evidence(exemption.by, ruling, hits);
     let rule = view(exemption.by, &exemption.path, evidence);
     let name = name(&rule);
     let (code, text) = match &exemption.member {
@@ -63,14 +63,15 @@ fn untracked(at: At<'_>) -> Finding {
     }
 }
 
-fn nothing_matches(ruling: &Ruling<'_, '_>) -> Finding {
+fn nothing_matches(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> Finding {
     let near: Vec<String> = ruling
         .outcome
         .near_misses
         .iter()
         .map(|miss| format!("{} but for {}", name_at(miss.rule), words::test(miss.test)))
         .collect();
-    let mut text = "no rule of any store on the node would rewrite its source".to_owned();
+    let place = place(ruling, "on the node", context);
+    let mut text = format!("no rule of any store {place} would rewrite its source");
     if let Some(first) = near.first() {
         text.push_str(&format!("; the nearest is {first}"));
     }

@@ -8,12 +8,14 @@ use super::Context;
 use super::findings::finding;
 use crate::attribute::{Ruling, view};
 use crate::evaluate::{Agreement, At};
+use crate::event::Dir;
 use crate::inventory::Role;
 use crate::journey::Journey;
 use crate::report::{
     Code, Finding, Rewrite, RewriteAgent, RewriteDirection, Rule, RuleEvidence, Severity,
     SourceCode, Verdict,
 };
+use std::collections::BTreeSet;
 
 /// Findings that rest on the rules of the namespaces on the way.
 pub(super) fn findings(
@@ -32,7 +34,8 @@ pub(super) fn findings(
     }
     if verdict.source == SourceCode::SourcePreserved {
         let out = rulings.iter().rfind(|r| decides(r, context));
-        found.extend(out.and_then(|ruling| kept::kept(ruling, context.hits)));
+        let out = out.or_else(|| rulings.iter().rfind(|r| forwards(r)));
+        found.extend(out.and_then(|ruling| kept::kept(ruling, context)));
     }
     for rewrite in rewrites
         .iter()
@@ -46,10 +49,16 @@ pub(super) fn findings(
     found
 }
 
-/// The last namespace that could have translated on the way out: the node's, or the last one where
-/// the node was not met. What a packet did inside its own pod is not asked.
+/// Where the source could have been translated on the way out: on the node, or, where the node was not met
+/// (another node on this machine), in the last namespace that [`forwards`]. What a packet did inside its
+/// own pod is not asked.
 fn decides(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> bool {
     ruling.passage.exit.is_some() && context.inventory.role(ruling.passage.netns) == Role::Node
+}
+
+/// The packet came by one device and left by another.
+fn forwards(ruling: &Ruling<'_, '_>) -> bool {
+    ruling.passage.entry.is_some() && ruling.passage.exit.is_some()
 }
 
 /// The end of the verdict's sentence: which rule kept the source.
@@ -74,23 +83,25 @@ fn unread(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> Option<Finding> {
         .iter()
         .map(|u| format!("{}: {}", u.what, u.why))
         .collect();
+    let fixes: BTreeSet<&str> = unread.iter().filter_map(|u| u.fix.as_deref()).collect();
     (!what.is_empty()).then(|| Finding {
         text: format!(
             "rules {} could not be read: {}",
-            place(ruling, context),
+            place(ruling, "of the node", context),
             what.join("; ")
         ),
+        fix: (!fixes.is_empty()).then(|| fixes.into_iter().collect::<Vec<_>>().join("; ")),
         ..finding(Code::RulesUnread, Severity::Warning)
     })
 }
 
-fn place(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> String {
-    match context.inventory.role(ruling.passage.netns) {
-        Role::Node => "of the node".to_owned(),
-        _ => match context.inventory.name(ruling.passage.netns) {
-            Some(name) => format!("in {name}"),
-            None => format!("in namespace {}", ruling.passage.netns.0),
-        },
+/// A ruling's namespace in a sentence: by these words where it is the node, else `in vpn`.
+fn place(ruling: &Ruling<'_, '_>, node: &str, context: &Context<'_>) -> String {
+    let netns = ruling.passage.netns;
+    match (context.inventory.role(netns), context.inventory.name(netns)) {
+        (Role::Node, _) => node.to_owned(),
+        (_, Some(name)) => format!("in {name}"),
+        (_, None) => format!("in namespace {}", netns.0),
     }
 }
 
@@ -118,42 +129,64 @@ fn unexplained(
         [None] => "no rule would rewrite its source".to_owned(),
         _ => "they would do something else".to_owned(),
     };
+    let past = went_past(journey, ruling, rewrites);
+    let fix = match (journey.predates, ruling.changed) {
+        (true, _) => Some("open the connection anew"),
+        (false, false) if past => Some(
+            "`bpftool net show` there: a program on the device it came in by (traffic control, netkit, \
+             XDP) that redirects",
+        ),
+        _ => None,
+    };
     let why = if journey.predates {
         "the flow keeps what it was given when it began"
     } else if ruling.changed {
         "the rules were changed at about that time"
+    } else if past {
+        "it left without an entry in conntrack, so netfilter did not see it: a program on its way sent it on"
     } else {
         "what did it is not known"
     };
     Some(Finding {
         text: format!(
             "the rules {} as they are now do not explain what was seen: by them {would}; {why}",
-            place(ruling, context)
+            place(ruling, "of the node", context)
         ),
-        fix: journey
-            .predates
-            .then(|| "open the connection anew".to_owned()),
+        fix: fix.map(str::to_owned),
         ..finding(Code::NoRuleExplains, Severity::Warning)
     })
 }
 
+/// Whether the packet took a way through the namespace on which there is no netfilter. Where rules
+/// translate, every packet that they are asked about has an entry; one that a translator outside
+/// netfilter had may have been taken from conntrack by that.
+fn went_past(journey: &Journey, ruling: &Ruling<'_, '_>, rewrites: &[Rewrite]) -> bool {
+    let netns = ruling.passage.netns;
+    let first = journey.request.hops().first();
+    let came_in =
+        first.is_some_and(|hop| hop.place.dir == Dir::Ingress || hop.place.netns != netns);
+    let untouched = !rewrites
+        .iter()
+        .any(|r| r.netns == Some(netns.0) && r.direction == RewriteDirection::Request);
+    let exit = ruling.passage.exit;
+    came_in && untouched && exit.is_some_and(|e| e.conntrack_known && e.conntrack.is_none())
+}
+
 /// A rule in a sentence: `iptables-legacy nat/IP-MASQ rule 3`, with its owner where that is known.
 pub(super) fn name(rule: &Rule) -> String {
-    let number = match (rule.backend.as_str(), rule.index, rule.handle) {
-        ("nft", _, Some(handle)) => format!(" handle {handle}"),
-        (_, Some(index), _) => format!(" rule {index}"),
-        (_, None, Some(handle)) => format!(" handle {handle}"),
-        (_, None, None) => String::new(),
-    };
-    let owner = rule
-        .owner
-        .as_ref()
-        .map_or(String::new(), |o| format!(" ({o})"));
-    let table = match rule.backend.as_str() {
-        "nft" => format!("{} {}", rule.family, rule.table),
-        _ => rule.table.clone(),
-    };
-    format!("{} {table}/{}{number}{owner}", rule.backend, rule.chain)
+    let name = rule.name();
+    match &rule.owner {
+        Some(owner) => format!("{name} ({owner})"),
+        None => name,
+    }
+}
+
+/// What stopped a packet, in a sentence: a rule, or a chain's policy, which has no number.
+pub(super) fn stopper_name(rule: &Rule) -> String {
+    match rule.name().strip_suffix(Rule::POLICY) {
+        Some(chain) => format!("the policy of {chain}, since no rule there accepts it"),
+        None => name(rule),
+    }
 }
 
 fn name_at(at: At<'_>) -> String {

@@ -4,7 +4,7 @@ use super::super::escape;
 use super::super::look::{Look, Role, name};
 use super::hops::hops;
 use super::last::last;
-use super::rewrite::{is_answer, rewrite, rule};
+use super::rewrite::{is_answer, rewrite, rule, words_of};
 use super::words;
 use tracer_core::report::{
     AddrPort, Code, Drop, Finding, Flow, Proxy, Rewrite, RewriteDirection, Rule, Severity,
@@ -203,7 +203,9 @@ fn told(flow: &Flow, finding: &Finding, look: Look) -> String {
     let mut text = format!("{}\n", look.wrap(&line));
     let shown = |about: &&Rule| flow.rewrites.iter().any(|r| r.rule.as_ref() == Some(about));
     if let Some(about) = finding.rule.as_ref().filter(|about| !shown(about)) {
-        text.push_str(&format!("     {}\n", rule(about)));
+        let named = finding.text.contains(&about.name());
+        let line = if named { words_of(about) } else { rule(about) };
+        text.push_str(&format!("     {line}\n"));
     }
     if let Some(fix) = &finding.fix {
         let line = format!("     fix: {}", escape(fix));

@@ -3,10 +3,10 @@
 use super::super::escape;
 use super::super::look::{Look, Role, name};
 use super::flow::flow;
-use super::rewrite::{is_answer, short_rule};
+use super::rewrite::is_answer;
 use super::words;
 use std::net::IpAddr;
-use tracer_core::report::{DeliveryCode, Flow, Group, Origin, OriginKind, SourceCode};
+use tracer_core::report::{DeliveryCode, Flow, Group, Origin, OriginKind, Rule, SourceCode};
 
 /// Flows that took the same way, with one of them as the example.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +71,7 @@ fn group(way: &Way<'_>, look: Look) -> Group {
         source: flow.verdict.source,
         source_on_wire: way.source_on_wire,
         place: change.map(|r| r.place),
-        rule: change.and_then(|r| r.rule.as_ref()).map(short_rule),
+        rule: change.and_then(|r| r.rule.as_ref()).map(Rule::name),
         delivery: flow.delivery.code,
         violates: flow.violated(),
     }

@@ -113,18 +113,18 @@ pub(super) fn rule(rule: &Rule) -> String {
         .as_deref()
         .map(|o| format!(" ({})", name(o)))
         .unwrap_or_default();
+    format!("{}{owner}, {}", escape(&rule.name()), words_of(rule))
+}
+
+/// What follows the rule's name: `observed:  -j MASQUERADE`
+pub(super) fn words_of(rule: &Rule) -> String {
     let evidence = match rule.evidence {
         RuleEvidence::Observed => "observed",
         RuleEvidence::Replayed => "replayed",
     };
     let appended = format!("-A {} ", rule.chain);
     let text = rule.text.strip_prefix(&appended).unwrap_or(&rule.text);
-    let text = without_comments(text);
-    format!(
-        "{}{owner}, {evidence}:  {}",
-        short_rule(rule),
-        escape(&text)
-    )
+    format!("{evidence}:  {}", escape(&without_comments(text)))
 }
 
 /// An iptables rule without its comments, which say who it belongs to and no more.
@@ -154,28 +154,6 @@ fn argument(text: &str) -> usize {
         }
     }
     text.len()
-}
-
-/// `iptables-legacy nat/IP-MASQ rule 3`, `nft ip kube-proxy/masquerading handle 28`
-pub(super) fn short_rule(rule: &Rule) -> String {
-    let native = rule.backend == "nft";
-    let number = match (rule.index, rule.handle) {
-        (_, Some(handle)) if native => format!(" handle {handle}"),
-        (Some(index), _) => format!(" rule {index}"),
-        (None, Some(handle)) => format!(" handle {handle}"),
-        (None, None) => String::new(),
-    };
-    let family = if native {
-        format!("{} ", name(&rule.family))
-    } else {
-        String::new()
-    };
-    format!(
-        "{} {family}{}/{}{number}",
-        name(&rule.backend),
-        name(&rule.table),
-        name(&rule.chain)
-    )
 }
 
 #[cfg(test)]

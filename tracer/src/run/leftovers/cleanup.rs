@@ -4,7 +4,7 @@ use super::record::Record;
 use super::remove::{self, Removed};
 use crate::run::failure::Failure;
 use crate::sink::{self, Sink};
-use crate::system::{Roots, host};
+use crate::system::{Roots, capabilities, host};
 use tracer_core::expect::ExitStatus;
 
 /// Removes what runs that are over left, from all namespaces, and says what it removed.
@@ -12,7 +12,7 @@ use tracer_core::expect::ExitStatus;
 /// # Errors
 /// Without the rights, or where live runs cannot be told from dead ones.
 pub(in crate::run) fn cleanup() -> Result<ExitStatus, Failure> {
-    if let Some(line) = host::capability_error(&host::missing_capabilities()) {
+    if let Some(line) = capabilities::error(&capabilities::missing()) {
         return Err(Failure::CannotTrace(line));
     }
     let roots = Roots::default();

@@ -3,6 +3,7 @@
 use crate::system::Roots;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,17 @@ impl CgroupPaths {
             }
         }
         self.by_id.get(&id).map(String::as_str)
+    }
+
+    /// The folder of a cgroup, opened.
+    pub fn open(&mut self, roots: &Roots, id: u64) -> Option<File> {
+        let path = self.get(roots, id)?.trim_start_matches('/').to_owned();
+        trees(roots).into_iter().find_map(|tree| {
+            let folder = File::open(tree.path.join(&path)).ok()?;
+            // A tree that is a part of another has other paths.
+            let is_it = folder.metadata().is_ok_and(|meta| meta.ino() == id);
+            is_it.then_some(folder)
+        })
     }
 
     /// Reads each tree once: what is seen through several places is one.

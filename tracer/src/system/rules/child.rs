@@ -5,7 +5,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use std::fmt;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -48,7 +48,10 @@ impl fmt::Display for Failure {
 
 /// Runs a program in the calling thread's namespaces and returns what it printed.
 pub(super) fn run(program: &Path, args: &[&str]) -> Result<String, Failure> {
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    // SAFETY: the closure makes one system call and touches no memory of the parent.
+    unsafe { command.pre_exec(end_with_us) };
+    let mut child = command
         .args(args)
         .env_clear()
         .env("PATH", super::programs::PATH)
@@ -76,6 +79,13 @@ pub(super) fn run(program: &Path, args: &[&str]) -> Result<String, Failure> {
         how,
         said.lines().next().unwrap_or_default().to_owned(),
     ))
+}
+
+/// A program that hangs must not outlive us, however we end. Its parent is the thread that waits for it.
+fn end_with_us() -> io::Result<()> {
+    Ok(rustix::process::set_parent_process_death_signal(Some(
+        rustix::process::Signal::KILL,
+    ))?)
 }
 
 /// Reads both streams until both are closed.

@@ -14,8 +14,10 @@ mod programs;
 #[cfg(test)]
 mod tests;
 
+use super::capabilities::{holds, remedy};
 use super::netns::{Netns, visit};
 use super::{Roots, SystemError};
+use caps::Capability;
 use child::Failure;
 pub use present::Stores;
 use present::{NftTable, Present};
@@ -39,7 +41,10 @@ pub fn read(
         Ok(Reader {
             stores,
             programs,
-            dumps: Dumps::default(),
+            dumps: Dumps {
+                unread: present.unread.clone(),
+                ..Dumps::default()
+            },
         }
         .all(&present))
     })?;
@@ -73,7 +78,14 @@ impl Reader<'_> {
         let what = format!("iptables-legacy {family}");
         let program = self.programs.legacy(family);
         let names = tables.join(", ");
+        let told = self.dumps.unread.len();
         let dump = self.run(&what, program, &[], "iptables (legacy)", &names);
+        // The program itself says "you must be root", and we may well be.
+        let refused = program.is_some() && !holds(Capability::CAP_NET_RAW);
+        if let Some(unread) = self.dumps.unread.get_mut(told).filter(|_| refused) {
+            unread.why = format!("{names}: reading them takes CAP_NET_RAW, which srctrace lacks");
+            unread.fix = Some(remedy(Capability::CAP_NET_RAW));
+        }
         self.dumps.legacy.extend(dump.map(|dump| (family, dump)));
     }
 
@@ -159,10 +171,7 @@ impl Reader<'_> {
             }
             Err(failure) => format!("{holds}: {failure}"),
         };
-        self.dumps.unread.push(Unread {
-            what: what.into(),
-            why,
-        });
+        self.dumps.unread.push(Unread::new(what, why));
         None
     }
 }

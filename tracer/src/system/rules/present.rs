@@ -1,13 +1,14 @@
 //! Which stores the kernel has, and which tables a namespace has, asked without creating any.
 
 use crate::system::attributes::{attribute, list};
+use crate::system::capabilities::remedy;
 use crate::system::netlink::Netlink;
-use crate::system::{Roots, SystemError};
+use crate::system::{Roots, SystemError, symbols};
+use caps::Capability;
 use netlink_packet_core::NLM_F_DUMP;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
-use tracer_core::ruleset::Family;
+use std::io;
+use tracer_core::ruleset::{Family, Unread};
 
 /// `NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETTABLE` (uapi linux/netfilter/nfnetlink.h, nf_tables.h).
 const GET_TABLE: u16 = 10 << 8 | 1;
@@ -32,37 +33,25 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// Looks for symbols of the stores, built in or of modules, in /proc/kallsyms. Takes some 50 ms: once
-    /// per reading, not per namespace.
+    /// Looks for symbols of the stores, built in or of modules. Takes some 50 ms: once per reading, not
+    /// per namespace.
     ///
     /// # Errors
     /// When the kernel does not show its symbols' names.
     pub fn of_kernel(roots: &Roots) -> Result<Self, SystemError> {
-        let path = roots.proc().join("kallsyms");
-        let file = File::open(&path).map_err(|e| SystemError::os("open", path.display(), e))?;
-        Self::in_symbols(BufReader::with_capacity(256 << 10, file))
-            .map_err(|e| SystemError::os("read", path.display(), e))
+        let mut stores = Self::default();
+        symbols::each(roots, |symbol| stores.note(symbol.name))?;
+        Ok(stores)
     }
 
-    /// `ADDRESS TYPE NAME [MODULE]` on each line.
-    fn in_symbols(mut symbols: impl BufRead) -> io::Result<Self> {
-        let mut stores = Self::default();
-        let mut line = Vec::new();
-        while symbols.read_until(b'\n', &mut line)? > 0 {
-            let name = line
-                .trim_ascii_end()
-                .split(|byte| byte.is_ascii_whitespace())
-                .nth(2);
-            match name.unwrap_or_default() {
-                b"nft_do_chain" => stores.nf_tables = true,
-                b"nft_target_eval_xt" => stores.nft_compat = true,
-                b"ip_set_test" => stores.ipset = true,
-                name if name.starts_with(b"nfnl_hook_") => stores.hooks = true,
-                _ => {}
-            }
-            line.clear();
+    fn note(&mut self, symbol: &str) {
+        match symbol {
+            "nft_do_chain" => self.nf_tables = true,
+            "nft_target_eval_xt" => self.nft_compat = true,
+            "ip_set_test" => self.ipset = true,
+            name if name.starts_with("nfnl_hook_") => self.hooks = true,
+            _ => {}
         }
-        Ok(stores)
     }
 }
 
@@ -88,6 +77,8 @@ pub(super) struct Present {
     pub(super) legacy: Vec<(Family, Vec<String>)>,
     /// nftables tables.
     pub(super) nft: Vec<NftTable>,
+    /// What may not be asked.
+    pub(super) unread: Vec<Unread>,
 }
 
 impl Present {
@@ -101,9 +92,15 @@ impl Present {
             (Family::Ip, "ip_tables_names"),
             (Family::Ip6, "ip6_tables_names"),
         ] {
-            let tables = names(roots, file)?;
-            if !tables.is_empty() {
-                present.legacy.push((family, tables));
+            match names(roots, file) {
+                Ok(tables) if tables.is_empty() => {}
+                Ok(tables) => present.legacy.push((family, tables)),
+                Err(error) if error.is_refusal() => present.unread.push(Unread {
+                    what: format!("iptables-legacy {family}"),
+                    why: format!("only root may read /proc/net/{file}"),
+                    fix: Some(remedy(Capability::CAP_DAC_READ_SEARCH)),
+                }),
+                Err(error) => return Err(error),
             }
         }
         if stores.nf_tables {
@@ -162,13 +159,16 @@ mod tests {
 
     #[test]
     fn symbols_tell_the_stores() {
-        let symbols = "0 T nft_do_chain\t[nf_tables]\n0 t nft_target_eval_xtra\n0 T ip_set_test\t[ip_set]\n\n0 t x";
+        let mut noted = Stores::default();
+        for symbol in ["nft_do_chain", "nft_target_eval_xtra", "ip_set_test", "x"] {
+            noted.note(symbol);
+        }
         let stores = Stores {
             nf_tables: true,
             ipset: true,
             ..Stores::default()
         };
-        assert_eq!(Stores::in_symbols(symbols.as_bytes()).unwrap(), stores);
+        assert_eq!(noted, stores);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What is gone stays in the inventory for a while.
 
 use super::Delta;
+use crate::system::host;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tracer_core::event::NetnsId;
-use tracer_core::inventory::{Inventory, Namespace};
+use tracer_core::inventory::{Former, Inventory, Namespace};
 
 /// How long: flows that end after their pod can still be named, and what took its place be told
 /// from it.
@@ -38,7 +39,10 @@ impl Memory {
         let recent = |at: &Instant| now.duration_since(*at) < MEMORY;
         for id in fresh {
             if let Some(namespace) = before.remove(id) {
-                inventory.replaced.insert(*id, namespace);
+                let gone = self.departed.get(id).map(Instant::elapsed);
+                let gone_ns = gone.map(|ago| host::monotonic_ns().saturating_sub(nanoseconds(ago)));
+                let former = Former { namespace, gone_ns };
+                inventory.replaced.insert(*id, former);
                 self.replaced.insert(*id, now);
             }
         }
@@ -55,6 +59,10 @@ impl Memory {
             .filter(|(id, _)| self.departed.contains_key(id));
         inventory.namespaces.extend(kept);
     }
+}
+
+fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -82,6 +90,27 @@ mod tests {
         keep(&present);
         keep(&BTreeSet::new());
         assert_eq!(inventory.namespaces, only("new"));
-        assert_eq!(inventory.replaced, only("old"));
+        assert_eq!(inventory.replaced[&id].namespace, called("old"));
+        assert_eq!(inventory.replaced[&id].gone_ns, None);
+    }
+
+    /// One that was seen to be gone before another got its number: flows of before are its own.
+    #[test]
+    fn when_it_went_is_known_where_it_was_seen() {
+        let id = NetnsId(7);
+        let only = || BTreeMap::from([(id, Namespace::default())]);
+        let (mut inventory, mut memory) = (Inventory::default(), Memory::default());
+        let gone = Delta {
+            removed: BTreeSet::from([id]),
+            ..Delta::default()
+        };
+        let nobody = BTreeSet::new();
+        let before = host::monotonic_ns();
+        memory.keep(only(), &gone, &nobody, &nobody, &mut inventory);
+        let between = host::monotonic_ns();
+        let here = BTreeSet::from([id]);
+        memory.keep(only(), &Delta::default(), &here, &here, &mut inventory);
+        let gone_ns = inventory.replaced[&id].gone_ns.unwrap();
+        assert!((before..=between + 1_000_000).contains(&gone_ns));
     }
 }

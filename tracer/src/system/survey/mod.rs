@@ -17,6 +17,7 @@ use super::{Changed, Roots, SystemError};
 use memory::Memory;
 use sight::Sight;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::time::{Duration, Instant};
 use tracer_core::event::NetnsId;
 use tracer_core::inventory::{Cgroup, Facts, Inventory, Namespace};
@@ -170,6 +171,11 @@ impl Survey {
                 known.insert(id, Cgroup { path, pod });
             }
         }
+    }
+
+    /// The folder of a cgroup, opened; `None` where it cannot be seen from here, or is gone.
+    pub fn cgroup_folder(&mut self, id: u64) -> Option<File> {
+        self.cgroups.open(&self.roots, id)
     }
 
     /// Keeps what a namespace said about packets that died in it.

@@ -384,7 +384,7 @@ fn what_a_missing_capability_costs() {
     });
     assert!(!deaf, "hears the node's own namespace only");
     let missing = without(Capability::CAP_SYS_PTRACE, || {
-        crate::system::host::missing_capabilities()
+        crate::system::capabilities::missing()
     });
     let names: Vec<&str> = missing.iter().map(|m| m.name.as_str()).collect();
     assert_eq!(names, ["CAP_SYS_PTRACE"]);

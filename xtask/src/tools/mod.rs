@@ -1,5 +1,7 @@
 //! The programs that labs and virtual machines use: where they come from and where they are.
 
+mod table;
+
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use crate::workspace::Workspace;
+pub(crate) use table::TABLE;
 
 /// Who needs a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,94 +48,6 @@ struct Wrap {
     environment: &'static str,
     arguments: &'static str,
 }
-
-const PLAIN: Wrap = Wrap {
-    environment: "",
-    arguments: "",
-};
-
-const QEMU: Wrap = Wrap {
-    environment: "QEMU_MODULE_DIR=\"$root/usr/lib/x86_64-linux-gnu/qemu\"",
-    arguments: "-L \"$root/usr/share/qemu\" -L \"$root/usr/share/seabios\" -L \"$root/usr/lib/ipxe/qemu\"",
-};
-
-const fn lab(program: &'static str, package: &'static str, why: &'static str) -> Tool {
-    Tool {
-        program,
-        package,
-        group: Group::Lab,
-        place: Place::Anywhere,
-        why,
-        wrap: PLAIN,
-    }
-}
-
-const fn vm(program: &'static str, package: &'static str, why: &'static str) -> Tool {
-    Tool {
-        program,
-        package,
-        group: Group::Vm,
-        place: Place::Anywhere,
-        why,
-        wrap: PLAIN,
-    }
-}
-
-/// Every tool that the suite uses.
-pub(crate) const TABLE: &[Tool] = &[
-    lab(
-        "ip",
-        "iproute2",
-        "builds the labs' namespaces, links and routes",
-    ),
-    lab("iptables-legacy", "iptables", "the labs' legacy rules"),
-    lab(
-        "iptables-nft",
-        "iptables",
-        "the labs' iptables rules on nf_tables",
-    ),
-    lab("nft", "nftables", "the labs' native nf_tables rules"),
-    lab(
-        "conntrack",
-        "conntrack",
-        "reads the kernel's bindings to compare reports with",
-    ),
-    lab(
-        "tcpdump",
-        "tcpdump",
-        "captures what really left, to compare reports with",
-    ),
-    lab("iperf3", "iperf3", "bulk traffic"),
-    lab("socat", "socat", "single connections and datagrams"),
-    lab("ethtool", "ethtool", "switches offloads of lab interfaces"),
-    lab(
-        "sysctl",
-        "procps",
-        "forwarding and netfilter switches inside lab namespaces",
-    ),
-    Tool {
-        wrap: QEMU,
-        ..vm(
-            "qemu-system-x86_64",
-            "qemu-system-x86",
-            "boots other kernels",
-        )
-    },
-    Tool {
-        place: Place::Private,
-        ..vm(
-            "busybox",
-            "busybox-static",
-            "the virtual machines' user space",
-        )
-    },
-    vm("kmod", "kmod", "loads modules in the virtual machines"),
-    vm("xz", "xz-utils", "unpacks kernel modules"),
-    vm("ipset", "ipset", "rules that match sets"),
-    vm("ipvsadm", "ipvsadm", "IPVS services"),
-    vm("wg", "wireguard-tools", "WireGuard tunnels"),
-    vm("ping", "iputils-ping", "echo requests with chosen fields"),
-];
 
 impl Tool {
     /// Why a copy is private, for a message.

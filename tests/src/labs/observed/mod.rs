@@ -1,5 +1,9 @@
 //! The rule that ran, as the kernel shows it: each store holds a decoy that would do the same.
 
+pub(super) mod acts;
+mod forms;
+pub(super) mod marked;
+
 use anyhow::{Context as _, Result, bail};
 
 use super::steps::{answered, decoys, same, watch};

@@ -3,13 +3,16 @@
 //! its memory be read they are all there are: then every device in scope gets one on each side, and
 //! the trace is armed when they are attached.
 
+mod mode;
+
 use super::failure::Failure;
-use super::leftovers::{self, Clsact};
+use super::leftovers;
 use crate::cli::TapMode;
-use crate::kernel::{Attached, Programs, Side, features};
+use crate::kernel::{Attached, Programs, Side};
 use crate::system::netns::{Netns, visit};
 use crate::system::tc::Tc;
 use crate::system::{Delta, Survey, SystemError};
+use mode::{Mode, only, start};
 use std::collections::{BTreeSet, VecDeque};
 use tracer_core::event::{Dir, Event, NetnsId, Tap};
 use tracer_core::inventory::{Inventory, Link, Role};
@@ -18,24 +21,6 @@ use tracer_core::trace::Wanted;
 
 /// At most so many devices get a tc tap: what they add is worth little beyond.
 const MOST: usize = 64;
-
-/// How traffic-control programs are attached.
-enum Mode {
-    /// tcx links, Linux 6.6 and later: they go with the process.
-    Tcx,
-    /// A clsact qdisc and a cls_bpf filter: they outlive a killed process, so a watcher removes
-    /// them.
-    Clsact(Clsact),
-}
-
-impl Mode {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Tcx => "tcx",
-            Self::Clsact(_) => "clsact",
-        }
-    }
-}
 
 /// Why the last tap of a device may not be the last word.
 const OTHERS: &str = "others' clsact filters run after our program";
@@ -281,40 +266,6 @@ fn has_later(netns: &Netns, index: u32) -> bool {
             .any(|f| f.handle != 0 && !leftovers::is_ours(f)))
     });
     others.unwrap_or(false)
-}
-
-/// A way of attaching where there is nothing else.
-fn only(mode: TapMode, because: &[Unavailable]) -> Result<Mode, Failure> {
-    let refused = because.first().map_or("", |u| u.why.as_str());
-    let no = |why: &str| Failure::CannotTrace(format!("{why}: {refused}"));
-    match mode {
-        TapMode::Tracepoint => Err(no("--tap tracepoint: tracepoints show no packet here; \
-             `--tap tcx`, or `--tap clsact` before Linux 6.6, does without kernel memory")),
-        TapMode::Clsact => Ok(Mode::Clsact(Clsact::start()?)),
-        TapMode::Auto | TapMode::Tcx => tcx().map_err(|why| {
-            no(&format!(
-                "{why}; --tap clsact does without, and without kernel memory"
-            ))
-        }),
-    }
-}
-
-/// Gets a way of attaching ready.
-fn start(mode: TapMode, programs: &mut Programs) -> Result<Option<Mode>, Failure> {
-    let mode = match mode {
-        TapMode::Tracepoint => return Ok(None),
-        TapMode::Clsact => Mode::Clsact(Clsact::start()?),
-        TapMode::Auto => tcx().map_err(Failure::CannotTrace)?,
-        TapMode::Tcx => tcx().map_err(|why| {
-            Failure::CannotTrace(format!("--tap tcx: {why}; --tap clsact does without"))
-        })?,
-    };
-    programs.load_tc()?;
-    Ok(Some(mode))
-}
-
-fn tcx() -> Result<Mode, String> {
-    features::tcx().map(|()| Mode::Tcx)
 }
 
 /// Devices by which packets leave the node: out devices of its routes that lead to no pod.
