@@ -57,10 +57,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let loaded = loaded.unwrap_or_else(|p| std::panic::resume_unwind(p));
     let too_old = || host::too_old(&host::kernel_release());
     let (sight, mut programs, ring) = loaded.map_err(|failure| failure.because(too_old()))?;
-    let mut survey = survey?;
-    if let Some(name) = &options.host {
-        survey.name_host(name);
-    }
+    let survey = named(survey?, options);
     let wanted = plan::wanted(&plan.roots, &survey, options)?;
     let probe = probe::prepare(options, plan, &survey)?;
     let recorder = options.record.as_ref().map(Recorder::create).transpose()?;
@@ -106,6 +103,14 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     host::return_memory();
     announce(options, &live, start);
     live.run(options, probe, signals).await
+}
+
+/// Calls the machine as the options do.
+fn named(mut survey: Survey, options: &TraceOptions) -> Survey {
+    if let Some(name) = &options.host {
+        survey.name_host(name);
+    }
+    survey
 }
 
 /// How packets are seen.
