@@ -169,8 +169,7 @@ fn two_machines() -> Result<()> {
         "no answer to the ping"
     );
     drop(udp);
-    both.near.wait_flows(1)?;
-    both.far.wait_flows(1)?;
+    both.near.wait_flows(3)?;
     let (report, text) = both.merge()?;
     told_to_people(&text)?;
     in_one_time(&report)?;
@@ -254,8 +253,7 @@ fn where_it_was_lost() -> Result<()> {
         )?;
     }
     drop(servers);
-    both.near.wait_flows(1)?;
-    both.far.wait_flows(1)?;
+    both.near.wait_flows(4)?;
     let (report, _) = both.merge()?;
     let claims = claims_of_the_lost();
     let claims = claims.each_ref().map(String::as_str);

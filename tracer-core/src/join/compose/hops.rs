@@ -48,7 +48,8 @@ pub(super) fn hops(scene: &Scene<'_>) -> (Vec<Hop>, Numbers) {
         if let Some(sight) = sight.filter(|sight| !sight.filled) {
             let time = scene.clocks.align(members[at].source, sight.at_ns);
             let start = *start.get_or_insert(time);
-            latest = time.saturating_sub(start) / 1000;
+            // By clocks that are known so well only; the order is known better.
+            latest = (time.saturating_sub(start) / 1000).max(latest);
         }
         let n = u32::try_from(hops.len() + 1).unwrap_or(u32::MAX);
         numbers[at].push(n);
