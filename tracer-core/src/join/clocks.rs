@@ -161,7 +161,10 @@ fn chained(base: Aligned, next: Aligned) -> Aligned {
 fn offset(a: &Sample, b: &Sample) -> Option<(i64, Option<i64>)> {
     let ends = |s: &Sample| (s.request.0, s.request.1);
     let ((a0, a1), (b0, b1)) = (ends(a), ends(b));
-    let first = is_before((&a0, &a1), (&b0, &b1))?;
+    let Some(first) = is_before((&a0, &a1), (&b0, &b1)) else {
+        // Both looked at the same points, as far as can be told: at the same time, then.
+        return Some((a0.at_ns.checked_sub(b0.at_ns)?, None));
+    };
     if !first {
         let (offset, delay) = offset(b, a)?;
         return Some((offset.checked_neg()?, delay));

@@ -6,7 +6,7 @@ use super::links::{Link, is_before};
 use super::witness::{Key, Witness, unix};
 use crate::inventory::Inventory;
 use crate::recording::{Header, Part};
-use crate::report::Flow;
+use crate::report::{End, Flow};
 use foldhash::fast::RandomState;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,10 +14,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// A part waits this long for others, nanoseconds: hosts tell the same flow at different times, the
 /// latest when its application is silent for ten seconds.
 const HOLD_NS: i64 = 15_000_000_000;
+/// One that was closed waits less: the others saw that too.
+const HOLD_CLOSED_NS: i64 = 3_000_000_000;
 /// Two sightings of one flow are not further apart than this, by clocks that agree.
 const NEAR_NS: i64 = 5_000_000_000;
 /// Most parts that wait. The oldest goes before memory does.
-const MOST: usize = 1 << 15;
+const MOST: usize = 1 << 14;
 /// Most parts with one key that are looked at, the oldest first.
 const MOST_LIKE: usize = 256;
 /// Most parts of one flow.
@@ -42,7 +44,7 @@ struct Waiting {
     source: usize,
     flow: Flow,
     witness: Witness,
-    told_ns: i64,
+    due_ns: i64,
 }
 
 /// Joins parts of several sources.
@@ -50,7 +52,7 @@ struct Waiting {
 pub struct Joiner {
     clocks: Clocks,
     parts: HashMap<u64, Waiting, RandomState>,
-    /// By when they were told.
+    /// By until when they wait.
     order: BTreeSet<(i64, u64)>,
     index: HashMap<Key, Vec<u64>, RandomState>,
     next: u64,
@@ -75,18 +77,23 @@ impl Joiner {
     pub fn push(&mut self, source: usize, (closed, flow): Part, host: &Host<'_>) {
         let offset = host.header.clock.offset_ns();
         let witness = Witness::of(&closed, offset);
+        let hold = match flow.end {
+            End::Closed => HOLD_CLOSED_NS,
+            _ => HOLD_NS,
+        };
         let told_ns = self.clocks.align(source, unix(host.now_ns, offset));
+        let due_ns = told_ns.saturating_add(hold);
         let id = self.next;
         self.next += 1;
         for key in witness.keys() {
             self.index.entry(key).or_default().push(id);
         }
-        self.order.insert((told_ns, id));
+        self.order.insert((due_ns, id));
         let part = Waiting {
             source,
             flow,
             witness,
-            told_ns,
+            due_ns,
         };
         self.parts.insert(id, part);
     }
@@ -100,8 +107,8 @@ impl Joiner {
         let reached = hosts.iter().enumerate().filter_map(reached).min();
         let reached = reached.unwrap_or(i64::MAX);
         let mut flows = Vec::new();
-        while let Some(&(told, id)) = self.order.first() {
-            let due = told.saturating_add(HOLD_NS) <= reached || reached == i64::MAX;
+        while let Some(&(due_ns, id)) = self.order.first() {
+            let due = due_ns <= reached || reached == i64::MAX;
             if !due && self.parts.len() <= MOST {
                 break;
             }
@@ -228,7 +235,7 @@ impl Joiner {
 
     fn take(&mut self, id: u64) -> Option<Member> {
         let part = self.parts.remove(&id)?;
-        self.order.remove(&(part.told_ns, id));
+        self.order.remove(&(part.due_ns, id));
         for key in part.witness.keys() {
             if let Some(ids) = self.index.get_mut(&key) {
                 ids.retain(|other| *other != id);
