@@ -6,13 +6,14 @@ use crate::report::{
 };
 use crate::verdict::finding;
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
 /// What a flow is expected to be like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Expectation {
     /// `--expect-source`.
     Source(Source),
@@ -21,7 +22,7 @@ pub enum Expectation {
 }
 
 /// What source is expected to leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
     /// The one that the origin sent.
     Preserved,

@@ -1,12 +1,13 @@
 //! Addresses, ports and tuples as values.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tracer_common::{RawTuple, family, ip_proto};
 
 /// An IP protocol number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Proto(pub u8);
 
 impl Proto {
@@ -42,7 +43,7 @@ impl fmt::Display for Proto {
 }
 
 /// A 5-tuple. For ICMP echo `sport` is the identifier and `dport` is 0, in both directions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Tuple {
     /// Source address.
     pub src: IpAddr,

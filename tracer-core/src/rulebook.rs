@@ -5,6 +5,7 @@
 //! the two cannot be sure which of them they met.
 
 use crate::event::NetnsId;
+use crate::recording::Reading as Noted;
 use crate::ruleset::{Ruleset, Unread};
 use std::collections::BTreeMap;
 
@@ -15,6 +16,8 @@ const MAX_VERSIONS: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub struct Rulebook {
     spaces: BTreeMap<NetnsId, Vec<Version>>,
+    /// What was taken in, where that is asked for.
+    log: Option<Vec<Noted>>,
     /// Those whose rules could not be waited for, as long as there are none.
     missing: BTreeMap<NetnsId, Ruleset>,
 }
@@ -39,8 +42,27 @@ pub struct Reading<'a> {
 }
 
 impl Rulebook {
+    /// Keeps a log from now on of what it takes in.
+    pub(crate) fn keep_log(&mut self) {
+        self.log.get_or_insert_default();
+    }
+
+    /// The log since this was last asked.
+    pub(crate) fn take_log(&mut self) -> Vec<Noted> {
+        self.log.as_mut().map_or_else(Vec::new, std::mem::take)
+    }
+
     /// Takes in a reading that was begun at `at_ns` (CLOCK_MONOTONIC).
     pub fn add(&mut self, netns: NetnsId, at_ns: u64, rules: Ruleset) {
+        if let Some(log) = &mut self.log {
+            let rules = Some(rules.clone());
+            log.push(Noted {
+                netns,
+                at_ns,
+                rules,
+                given_up: None,
+            });
+        }
         self.missing.remove(&netns);
         let versions = self.spaces.entry(netns).or_default();
         match versions.last_mut() {
@@ -59,6 +81,15 @@ impl Rulebook {
     /// Flows are told without the rules of a namespace, for this reason, unless some were read before.
     pub fn give_up(&mut self, netns: NetnsId, why: impl Into<String>) {
         if self.read_ns(netns).is_none() {
+            let why = why.into();
+            if let Some(log) = &mut self.log {
+                log.push(Noted {
+                    netns,
+                    at_ns: 0,
+                    rules: None,
+                    given_up: Some(why.clone()),
+                });
+            }
             let unread = vec![Unread::new("the rules", why)];
             let without = Ruleset {
                 unread,

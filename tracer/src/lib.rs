@@ -5,4 +5,5 @@ pub mod kernel;
 pub mod render;
 pub mod run;
 pub mod sink;
+pub mod source;
 pub mod system;

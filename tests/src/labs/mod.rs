@@ -17,12 +17,14 @@ mod leftovers;
 mod links;
 mod lockdown;
 mod meanwhile;
+mod merged;
 mod newborn;
 mod observed;
 mod options;
 mod passing;
 mod protocols;
 mod readme;
+mod recordings;
 mod redirects;
 mod refusals;
 mod replayed;
@@ -207,6 +209,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         leftovers::panics::CASES,
         links::CASES,
         lockdown::CASES,
+        merged::CASES,
         newborn::CASES,
         observed::CASES,
         observed::acts::CASES,
@@ -216,6 +219,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         options::CASES,
         protocols::CASES,
         readme::CASES,
+        recordings::CASES,
         redirects::CASES,
         refusals::CASES,
         service::CASES,

@@ -113,6 +113,13 @@ impl<'lab> Srctrace<'lab> {
         self
     }
 
+    /// Only these namespaces of the lab.
+    #[must_use]
+    pub fn within(mut self, spaces: &[&str]) -> Self {
+        self.scope = spaces.iter().map(|ns| self.lab.netns(ns)).collect();
+        self
+    }
+
     /// Another lab's namespaces too.
     #[must_use]
     pub fn and_lab(mut self, other: &Lab) -> Self {

@@ -27,6 +27,8 @@ const REPLACED: &[&str] = &[
     "cgroup",
     "observed_by",
     "received",
+    "offset_us",
+    "error_us",
 ];
 
 /// Keys that count packets or bytes: zero stays, anything else becomes `<n>`.

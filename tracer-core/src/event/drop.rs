@@ -3,11 +3,12 @@
 use super::decode::{decode_matched, fingerprint, read_conntrack};
 use super::{Conntrack, DecodeError, Fingerprint, Matched, NetnsId};
 use crate::packet::Tuple;
+use serde::{Deserialize, Serialize};
 use tracer_common::{NO_REASON, RawDrop, event_kind, present};
 use zerocopy::FromBytes;
 
 /// One packet of ours, thrown away.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropEvent {
     /// CLOCK_MONOTONIC nanoseconds.
     pub time_ns: u64,

@@ -1,7 +1,11 @@
 //! What no translator touches in a packet.
 
+use serde::{Deserialize, Serialize};
+
 /// Whether and which part of a fragmented datagram a packet is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub enum Fragment {
     /// Not a fragment.
     #[default]
@@ -13,7 +17,7 @@ pub enum Fragment {
 }
 
 /// TCP's numbers in a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Tcp {
     /// Sequence number.
     pub seq: u32,
@@ -67,7 +71,7 @@ impl Tcp {
 }
 
 /// ICMP's type, code and (for echo) sequence number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Icmp {
     /// Type.
     pub kind: u8,
@@ -78,7 +82,9 @@ pub struct Icmp {
 }
 
 /// What no translator touches, to recognise the same packet at another point.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct Fingerprint {
     /// TCP numbers.
     pub tcp: Option<Tcp>,

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use tracer_common::reason;
 
 /// Inode number of a network namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NetnsId(pub u32);
 
 /// Where on a device a packet was sighted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Tap {
     /// Raw tracepoint at receive: before tc ingress.
     Receive,
@@ -81,7 +81,7 @@ impl Tap {
 }
 
 /// What made the kernel half take a packet for one of ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Matched {
     /// Its tuple matches the filter as a request.
     Forward,
@@ -98,7 +98,9 @@ pub enum Matched {
 }
 
 /// Why a packet was told: the bits of [`tracer_common::reason`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct Reasons(pub u16);
 
 impl Reasons {
@@ -116,7 +118,7 @@ impl Reasons {
 }
 
 /// A conntrack entry as the packet carried it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Conntrack {
     /// The request before translation.
     pub orig: Tuple,
@@ -163,7 +165,7 @@ impl Conntrack {
 }
 
 /// The task that made a packet.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process {
     /// Process id in the initial pid namespace, where it was known.
     pub pid: Option<u32>,
@@ -175,7 +177,7 @@ pub struct Process {
 
 /// One sighting of one packet. Ordered by time, then by the rest of its content: a total order, so
 /// that the order in which events were read does not matter.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Event {
     /// CLOCK_MONOTONIC nanoseconds of the host that saw it.
     pub time_ns: u64,
@@ -218,7 +220,7 @@ pub struct Event {
 }
 
 /// Whose counters a tap is asked for: one tuple's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counter {
     /// The tuple.
     pub tuple: Tuple,

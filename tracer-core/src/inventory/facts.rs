@@ -2,11 +2,12 @@
 //! there, because a pod's namespace may be gone a moment later.
 
 use crate::event::{Dir, NetnsId};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// The answers of one namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Settings below `net.` by their names as sysctl(8) prints them: `ipv4.ip_forward`,
     /// `ipv4.conf.eth0.rp_filter`.
@@ -25,7 +26,7 @@ pub struct Facts {
 }
 
 /// A question to the kernel: which way would it send this?
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RouteQuestion {
     /// To where.
     pub dst: IpAddr,
@@ -34,7 +35,7 @@ pub struct RouteQuestion {
 }
 
 /// What the kernel would do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RouteAnswer {
     /// Send it.
     Out {
@@ -50,7 +51,7 @@ pub enum RouteAnswer {
 }
 
 /// How a route, or its absence, refuses a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// No route.
     NoRoute,
@@ -65,7 +66,7 @@ pub enum Refusal {
 }
 
 /// Conntrack's counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConntrackCounts {
     /// Entries in this namespace.
     pub count: u64,
@@ -78,7 +79,7 @@ pub struct ConntrackCounts {
 }
 
 /// Something that is attached to a device or a cgroup and can drop or rewrite packets.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attached {
     /// `tcx`, `bpf` (a cls_bpf filter), `xdp` (in the driver), `xdpgeneric`, `u32`, `matchall`, `cgroup`, …
     pub kind: String,

@@ -13,12 +13,13 @@ pub use roles::Role;
 
 use crate::event::NetnsId;
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// A host at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inventory {
     /// The host's name in reports.
     pub host: String,
@@ -38,7 +39,7 @@ pub struct Inventory {
 }
 
 /// A namespace whose number another has now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Former {
     /// What it was.
     pub namespace: Namespace,
@@ -48,7 +49,7 @@ pub struct Former {
 }
 
 /// A control group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cgroup {
     /// Its path below the cgroup file system's root.
     pub path: String,
@@ -57,7 +58,7 @@ pub struct Cgroup {
 }
 
 /// One network namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
     /// Its name: from /run/netns, a CNI, or a process in it.
     pub name: Option<String>,
@@ -72,7 +73,7 @@ pub struct Namespace {
 }
 
 /// A network device.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// Name.
     pub name: String,
@@ -95,7 +96,7 @@ pub struct Link {
 }
 
 /// A route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// Where to; `0.0.0.0/0` or `::/0` for the default route.
     pub to: IpNet,

@@ -130,6 +130,12 @@ impl Hop {
         self.counted.bytes() + self.fragments.bytes()
     }
 
+    /// What no translator touches in the packet.
+    #[must_use]
+    pub fn print(&self) -> &Fingerprint {
+        &self.print
+    }
+
     /// Whether this is another packet's sighting: its time says nothing about the first packet.
     #[must_use]
     pub fn is_filled(&self) -> bool {

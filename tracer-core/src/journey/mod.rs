@@ -42,6 +42,7 @@ pub use place::Place;
 use crate::event::{Conntrack, Counter, NetnsId, Process};
 use crate::packet::Tuple;
 use crate::report::End;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// From the origin or toward it.
@@ -71,7 +72,7 @@ impl Direction {
 }
 
 /// Times and limits of the correlator. Nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// Events may arrive out of order by this much.
     pub reorder_ns: u64,

@@ -24,10 +24,11 @@ pub use traversals::Traversals;
 use crate::event::{Conntrack, NetnsId};
 use crate::packet::Tuple;
 use crate::ruleset::{Family, Hook, Verdict};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A rule decided about a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleHit {
     /// When, CLOCK_MONOTONIC nanoseconds.
     pub time_ns: u64,
@@ -56,7 +57,7 @@ pub struct RuleHit {
 }
 
 /// Where a rule stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RulePlace {
     /// In a table of iptables-legacy, by the place of its target's data in the table's blob.
     LegacyOffset {

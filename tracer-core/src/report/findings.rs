@@ -117,6 +117,14 @@ pub enum Code {
     MtuSuspected,
     /// It left untranslated because conntrack had no entry for it.
     InvalidNotTranslated,
+    /// Several hosts' recordings were joined: by what, and how sure that is.
+    JoinedAcrossHosts,
+    /// It left here, and the host that has the destination never saw it.
+    NotSeenAtPeer,
+    /// It was seen at the far side, and not answered there.
+    SeenNotAnswered,
+    /// It was answered at the far side, and the answer did not come back here.
+    LostOnTheWayBack,
     /// What the far side says it saw is not what left here.
     PeerSawOther,
     /// What the far side says it saw is what left here.

@@ -1,9 +1,10 @@
 //! What rules do.
 
 use super::{Field, SetId, Value};
+use serde::{Deserialize, Serialize};
 
 /// One thing that a rule does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Decides where the packet goes next.
     Verdict(Verdict),
@@ -69,7 +70,7 @@ pub enum Action {
 }
 
 /// Where a packet goes next.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// Done with this base chain.
     Accept,
@@ -90,7 +91,7 @@ pub enum Verdict {
 }
 
 /// A translation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nat {
     /// What kind.
     pub kind: NatKind,
@@ -106,7 +107,7 @@ pub struct Nat {
 }
 
 /// Kinds of translation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NatKind {
     /// Source, by an address of the out device.
     Masquerade,

@@ -1,10 +1,11 @@
 //! What rules test.
 
 use super::SetId;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// A condition, perhaps turned round.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Test {
     /// `!` or `!=`: holds where the condition does not.
     pub negated: bool,
@@ -13,7 +14,7 @@ pub struct Test {
 }
 
 /// A condition on a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {
     /// The field compares so with one of the values.
     Compare {
@@ -42,7 +43,7 @@ pub enum Condition {
 }
 
 /// How a field is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Op {
     /// Is the value, or inside the range or prefix.
     Equal,
@@ -59,7 +60,7 @@ pub enum Op {
 }
 
 /// What rules look at. Numbers are in host byte order.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Field {
     /// Source address.
     Saddr,
@@ -134,7 +135,7 @@ pub enum Field {
 }
 
 /// Of which devices an address type is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum AddrTypeOf {
     /// Any.
     Any,
@@ -145,7 +146,7 @@ pub enum AddrTypeOf {
 }
 
 /// What an address is to a namespace (uapi linux/rtnetlink.h, `RTN_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum AddrType {
     /// One of its own.
     Local,
@@ -168,7 +169,7 @@ pub enum AddrType {
 }
 
 /// What a field is compared with.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Value {
     /// A number: port, protocol, mark, state bits, …
     Number(u64),

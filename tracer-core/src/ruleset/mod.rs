@@ -24,6 +24,6 @@ pub use condition::{AddrType, AddrTypeOf, Condition, Field, Op, Test, Value};
 pub use hooks::{Called, Callee};
 pub use set::{Element, Set, SetId};
 pub use store::{
-    Backend, Base, Chain, ChainKind, Family, Hook, Policy, Rule, RuleId, Ruleset, Step, Table,
-    TableId, Unread,
+    Backend, Base, Chain, ChainKind, Family, Hook, OwnerName, Policy, Rule, RuleId, Ruleset, Step,
+    Table, TableId, Unread,
 };

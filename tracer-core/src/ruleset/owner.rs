@@ -1,5 +1,7 @@
 //! Who manages a rule, as far as its chain, the chain it calls, its table or its comment tell.
 
+use serde::{Deserialize, Deserializer};
+
 /// What names an owner.
 #[derive(Clone, Copy)]
 enum Sign {
@@ -86,6 +88,13 @@ const SIGNS: &[(Sign, &str)] = &[
     (Chain("NOMAD-ADMIN"), "Nomad"),
     (Chain("SWARM"), "Docker"),
 ];
+
+/// Reads an owner's name out of a recording: one that this version does not know is nobody's.
+pub(super) fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'static str>, D::Error> {
+    let name = Option::<String>::deserialize(from)?;
+    let owners = SIGNS.iter().map(|(_, owner)| *owner);
+    Ok(name.and_then(|name| owners.into_iter().find(|owner| *owner == name)))
+}
 
 /// The owner of a rule of an x_tables chain; a rule of a built-in chain belongs to whom its comment
 /// names, or to the owner of the chain that it calls. `None`: unowned.

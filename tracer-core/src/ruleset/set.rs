@@ -1,9 +1,10 @@
 //! Sets and maps: ipset's, and nftables' named and anonymous ones.
 
 use super::{Action, TableId, Value};
+use serde::{Deserialize, Serialize};
 
 /// Identity of a set.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum SetId {
     /// An ipset of the namespace.
     Ipset(String),
@@ -14,7 +15,7 @@ pub enum SetId {
 }
 
 /// A set or map.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Set {
     /// Its type as its tool prints it (`hash:net`, `ipv4_addr . inet_service`).
     pub kind: String,
@@ -26,7 +27,7 @@ pub struct Set {
 }
 
 /// An element.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Element {
     /// The key, one part for each field; each must hold. A part with more than one value (a list
     /// inside a concatenation) is written as several elements. Without parts: what no other element

@@ -1,11 +1,12 @@
 //! Tables, chains and rules.
 
 use super::{Action, Set, SetId, Test};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// Everything that was read of one namespace, IPv4 and IPv6.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ruleset {
     /// Tables of every store, in the order in which their stores list them.
     pub tables: Vec<Table>,
@@ -17,7 +18,7 @@ pub struct Ruleset {
 }
 
 /// A store, or a part of one, that could not be read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unread {
     /// Which.
     pub what: String,
@@ -40,7 +41,7 @@ impl Unread {
 }
 
 /// Which tool a table belongs to. Its `Display` is the name in reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Backend {
     /// `iptables-legacy`: x_tables' own tables.
     IptablesLegacy,
@@ -61,7 +62,7 @@ impl fmt::Display for Backend {
 }
 
 /// Address family of a table. Its `Display` is nftables' word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Family {
     /// IPv4.
     Ip,
@@ -104,7 +105,7 @@ impl Family {
 }
 
 /// Identity of a table: the same name may be in several stores at once.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TableId {
     /// Its tool.
     pub backend: Backend,
@@ -115,7 +116,7 @@ pub struct TableId {
 }
 
 /// A table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     /// Which one.
     pub id: TableId,
@@ -134,7 +135,7 @@ impl Table {
 }
 
 /// A chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chain {
     /// Its name.
     pub name: String,
@@ -145,7 +146,7 @@ pub struct Chain {
 }
 
 /// Where and when the kernel calls a base chain (iptables' built-in chains are base chains).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Base {
     /// What it may do.
     pub kind: ChainKind,
@@ -163,7 +164,7 @@ pub struct Base {
 }
 
 /// What a base chain may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ChainKind {
     /// Accept, drop, mark; sees every packet.
     Filter,
@@ -174,7 +175,7 @@ pub enum ChainKind {
 }
 
 /// netfilter's hooks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Hook {
     /// Before the route is chosen.
     Prerouting,
@@ -207,7 +208,7 @@ impl fmt::Display for Hook {
 }
 
 /// A base chain's verdict when no rule decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Policy {
     /// Go on.
     Accept,
@@ -226,8 +227,11 @@ pub struct RuleId {
     pub index: u32,
 }
 
+/// The name of a program that manages rules: one of those that this version knows.
+pub type OwnerName = &'static str;
+
 /// A rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// Number in its chain, from 1.
     pub index: u32,
@@ -238,14 +242,15 @@ pub struct Rule {
     /// Its comment, unescaped; several are joined by a space.
     pub comment: Option<String>,
     /// Who manages it, where chain or comment tell.
-    pub owner: Option<&'static str>,
+    #[serde(deserialize_with = "super::owner::known")]
+    pub owner: Option<OwnerName>,
     /// What it tests and does, in order. x_tables rules are tests and then one action; nftables
     /// rules may mix both.
     pub steps: Vec<Step>,
 }
 
 /// One part of a rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
     /// The rule goes on only if this holds.
     Test(Test),

@@ -13,7 +13,7 @@ use crate::report::{
 use serde_json::{Value, json};
 
 /// Whether a finding means that the verdict is not certain.
-pub(super) fn is_doubt(code: Code) -> bool {
+pub(crate) fn is_doubt(code: Code) -> bool {
     matches!(
         code,
         Code::AmbiguousMatch | Code::EventsLost | Code::PointUnavailable
@@ -67,7 +67,7 @@ fn predates(journey: &Journey) -> Option<Finding> {
     })
 }
 
-fn double_rewrite(rewrites: &[Rewrite]) -> Option<Finding> {
+pub(crate) fn double_rewrite(rewrites: &[Rewrite]) -> Option<Finding> {
     let chain: Vec<_> = source_changes(rewrites).collect();
     let last = chain.last().filter(|_| chain.len() > 1)?;
     Some(Finding {

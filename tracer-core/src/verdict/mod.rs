@@ -15,7 +15,8 @@ mod view;
 pub use peer::compare_with_peer;
 pub use view::sighting;
 
-pub(crate) use findings::finding;
+pub(crate) use findings::{double_rewrite, finding, is_doubt};
+pub(crate) use source::agent as agent_words;
 
 pub use origin::Origin;
 
@@ -71,7 +72,7 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     if let Some(by) = rules::exempting(&findings) {
         verdict.text.push_str(&by);
     }
-    verdict.complete = !findings.iter().any(|f| findings::is_doubt(f.code));
+    verdict.complete = !findings.iter().any(|f| is_doubt(f.code));
     let flow = attribute::original(journey);
     Flow {
         schema: SCHEMA,

@@ -43,7 +43,7 @@ pub(super) fn verdict(
 }
 
 /// Changes of the request's source address.
-pub(super) fn source_changes(rewrites: &[Rewrite]) -> impl Iterator<Item = &Rewrite> {
+pub(crate) fn source_changes(rewrites: &[Rewrite]) -> impl Iterator<Item = &Rewrite> {
     rewrites
         .iter()
         .filter(|r| r.direction == RewriteDirection::Request && r.field == RewriteField::Src)
@@ -86,7 +86,8 @@ fn elsewhere<'a>(change: &Rewrite, context: &Context<'a>) -> Option<&'a str> {
     context.inventory.name(NetnsId(netns))
 }
 
-fn agent(change: &Rewrite) -> String {
+/// By what a change was made, in words.
+pub(crate) fn agent(change: &Rewrite) -> String {
     match change.agent {
         RewriteAgent::Netfilter => {
             let rule = change.rule.as_ref().map(rules::name);

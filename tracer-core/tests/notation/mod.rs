@@ -120,7 +120,7 @@ impl Scenario {
                 }
             }
         }
-        trace.judge(&closed, &self.inventory)
+        trace.judge(closed, &self.inventory)
     }
 
     /// Runs the events as they come.

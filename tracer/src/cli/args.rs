@@ -6,6 +6,7 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use tracer_core::expect::Source;
 
 const ABOUT: &str = "Names the hop that rewrote a flow's source address";
@@ -38,6 +39,14 @@ pub(super) enum Sub {
         /// How to print it
         #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
         output: DoctorOutput,
+    },
+    /// Join recordings of several machines into one path per flow (needs no root)
+    Merge {
+        /// Recordings that --record made
+        #[arg(value_name = "FILE", required = true, num_args = 1..)]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        output: OutputArgs,
     },
     /// Print the JSON Schema of the lines that --output json prints
     Schema,
@@ -210,6 +219,25 @@ pub(super) struct TraceArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse::address, help_heading = "Check")]
     pub(super) peer_saw: Option<IpAddr>,
 
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+    /// Tell every packet (debugging; costs more)
+    #[arg(long, conflicts_with = "group", help_heading = "Output")]
+    pub(super) each_packet: bool,
+    /// Record what the trace sees, to be merged with other machines' recordings or told again
+    #[arg(long, value_name = "FILE.srct", help_heading = "Output")]
+    pub(super) record: Option<PathBuf>,
+    /// In the recording, replace addresses and names (consistently; prefixes are kept)
+    #[arg(long, requires = "record", help_heading = "Output")]
+    pub(super) redact: bool,
+    /// Payload bytes of each packet in the recording: 0, headers only
+    #[arg(long, value_name = "N", value_parser = parse::snaplen, requires = "record", help_heading = "Output")]
+    pub(super) snaplen: Option<u32>,
+}
+
+/// How results are printed.
+#[derive(Debug, clap::Args)]
+pub(super) struct OutputArgs {
     /// How to print
     #[arg(
         short,
@@ -221,14 +249,11 @@ pub(super) struct TraceArgs {
     )]
     pub(super) output: OutputFormat,
     /// One block for all flows that took the same way
-    #[arg(long, conflicts_with_all = ["each", "each_packet"], help_heading = "Output")]
+    #[arg(long, conflicts_with = "each", help_heading = "Output")]
     pub(super) group: bool,
     /// One block per flow
     #[arg(long, help_heading = "Output")]
     pub(super) each: bool,
-    /// Tell every packet (debugging; costs more)
-    #[arg(long, help_heading = "Output")]
-    pub(super) each_packet: bool,
     /// No names: numbers only
     #[arg(short = 'n', long = "no-names", help_heading = "Output")]
     pub(super) no_names: bool,

@@ -77,6 +77,10 @@ fn missing(argument: &str, error: &clap::Error) -> String {
         return "--from says where a probe is sent from: give --probe [tcp|udp|icmp] with it"
             .to_owned();
     }
+    if argument == "--record" {
+        return "--redact and --snaplen are about a recording: give --record FILE.srct with them"
+            .to_owned();
+    }
     format!("{argument} is missing{}", accepted(error))
 }
 

@@ -16,7 +16,8 @@ pub use dest::{DestSpec, DestTarget};
 pub use error::UsageError;
 pub use generate::{completions, man};
 pub use options::{
-    CheckOptions, FilterOptions, Grouping, OutputOptions, StopOptions, TraceOptions,
+    CheckOptions, FilterOptions, Grouping, MergeOptions, OutputOptions, RecordOptions, StopOptions,
+    TraceOptions,
 };
 pub use parse::{FromRef, NetnsRef, PodRef, PortRange};
 pub use probe::ProbeOptions;
@@ -30,6 +31,8 @@ use std::ffi::OsString;
 pub enum Command {
     /// Trace, the default.
     Trace(Box<TraceOptions>),
+    /// Join recordings.
+    Merge(MergeOptions),
     /// Say what can be observed on this machine.
     Doctor(DoctorOutput),
     /// Print the JSON Schema of the NDJSON lines.
@@ -63,6 +66,10 @@ where
     Ok(match args.command {
         None => Command::Trace(Box::new(TraceOptions::from_args(args.trace)?)),
         Some(args::Sub::Doctor { output }) => Command::Doctor(output),
+        Some(args::Sub::Merge { files, output }) => Command::Merge(MergeOptions {
+            files,
+            output: OutputOptions::from_args(&output),
+        }),
         Some(args::Sub::Schema) => Command::Schema,
         Some(args::Sub::Cleanup) => Command::Cleanup,
         Some(args::Sub::Completions { shell }) => Command::Completions(shell),

@@ -1,6 +1,6 @@
 //! What a trace is asked to do, checked as a whole.
 
-use super::args::{OutputFormat, ProtoArg, RuleMode, TapMode, TraceArgs};
+use super::args::{OutputArgs, OutputFormat, ProtoArg, RuleMode, TapMode, TraceArgs};
 use super::dest::DestSpec;
 use super::error::UsageError;
 use super::parse::{NetnsRef, PodRef, PortRange};
@@ -8,6 +8,7 @@ use super::probe::ProbeOptions;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::time::Duration;
 use tracer_common::MAX_PORT_RANGES;
 use tracer_core::expect::{Expectation, Expectations, Source};
@@ -35,6 +36,26 @@ pub struct TraceOptions {
     pub probe: Option<ProbeOptions>,
     /// What must hold.
     pub check: CheckOptions,
+    /// Where to record it.
+    pub record: Option<RecordOptions>,
+    /// How to print.
+    pub output: OutputOptions,
+}
+
+/// A recording that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// The file.
+    pub file: PathBuf,
+    /// Whether addresses and names are replaced in it.
+    pub redact: bool,
+}
+
+/// A checked merge command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MergeOptions {
+    /// What to join.
+    pub files: Vec<PathBuf>,
     /// How to print.
     pub output: OutputOptions,
 }
@@ -139,18 +160,31 @@ impl TraceOptions {
                 reply: args.expect_reply,
                 peer_saw: args.peer_saw,
             },
+            record: args.record.map(|file| RecordOptions {
+                file,
+                redact: args.redact,
+            }),
             output: OutputOptions {
-                format: args.output,
-                grouping: match (args.group, args.each) {
-                    (true, _) => Grouping::Group,
-                    (_, true) => Grouping::Each,
-                    _ => Grouping::Auto,
-                },
                 each_packet: args.each_packet,
-                names: !args.no_names,
-                verbose: args.verbose,
+                ..OutputOptions::from_args(&args.output)
             },
         })
+    }
+}
+
+impl OutputOptions {
+    pub(super) fn from_args(args: &OutputArgs) -> Self {
+        Self {
+            format: args.output,
+            grouping: match (args.group, args.each) {
+                (true, _) => Grouping::Group,
+                (_, true) => Grouping::Each,
+                _ => Grouping::Auto,
+            },
+            each_packet: false,
+            names: !args.no_names,
+            verbose: args.verbose,
+        }
     }
 }
 

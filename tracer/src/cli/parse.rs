@@ -240,3 +240,13 @@ pub(super) fn expect_source(text: &str) -> Result<Source, String> {
         }),
     }
 }
+/// Payload is not recorded, so only its absence can be asked for.
+pub(super) fn snaplen(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Ok(0),
+        _ => Err(
+            "payload is not recorded by this version; accepted is 0: headers only, as without it"
+                .to_owned(),
+        ),
+    }
+}

@@ -28,6 +28,7 @@ fn help() {
     insta::assert_snapshot!("help-long", shown("--help"));
     insta::assert_snapshot!("help-short", shown("-h"));
     insta::assert_snapshot!("help-doctor", shown("doctor --help"));
+    insta::assert_snapshot!("help-merge", shown("merge --help"));
     assert_eq!(
         shown("--version"),
         concat!("srctrace ", env!("CARGO_PKG_VERSION"), "\n")
@@ -178,6 +179,10 @@ const MALFORMED: &[&str] = &[
     "10.0.0.1 --expect-source elsewhere",
     "10.0.0.1 --expect-source 10.0.0.0/99",
     "10.0.0.1 --peer-saw nobody",
+    "10.0.0.1 --redact",
+    "10.0.0.1 --record a.srct --snaplen 64",
+    "merge",
+    "merge a.srct --dest 10.0.0.1",
     "10.0.0.1 --output yaml",
     "completions",
     "completions cmd",

@@ -4,10 +4,17 @@ use crate::system::host;
 pub(super) use crate::system::host::monotonic_ns;
 use jiff::Timestamp;
 use rustix::time::ClockId;
+use tracer_core::recording::Clock;
 
-/// What to add to CLOCK_MONOTONIC to get nanoseconds since 1970, UTC.
-pub(super) fn realtime_offset_ns() -> i64 {
-    host::nanoseconds(ClockId::Realtime) as i64 - monotonic_ns() as i64
+/// Both clocks now. `SRCTRACE_CLOCK_SHIFT_MS` shifts the one that people read: two hosts on one machine,
+/// whose clocks differ.
+pub(super) fn now() -> Clock {
+    let shift = std::env::var("SRCTRACE_CLOCK_SHIFT_MS").ok();
+    let shift = shift.and_then(|text| text.parse::<i32>().ok()).unwrap_or(0);
+    Clock {
+        realtime_ns: host::nanoseconds(ClockId::Realtime) as i64 + i64::from(shift) * 1_000_000,
+        monotonic_ns: monotonic_ns(),
+    }
 }
 
 /// Now, RFC 3339 UTC, whole seconds.

@@ -3,6 +3,7 @@
 use crate::cli::UsageError;
 use crate::kernel::{KernelError, OffsetsError};
 use crate::sink::SinkError;
+use crate::source::SourceError;
 use crate::system::SystemError;
 use tracer_core::expect::ExitStatus;
 
@@ -61,6 +62,12 @@ impl From<SystemError> for Failure {
         } else {
             Self::CannotTrace(error.to_string())
         }
+    }
+}
+
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Self {
+        Self::Usage(crate::render::escape(&error.to_string()).into_owned())
     }
 }
 

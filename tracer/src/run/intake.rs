@@ -2,6 +2,7 @@
 
 use super::clock;
 use super::entries::Entries;
+use super::failure::Failure;
 use super::inquire::Inquiries;
 use super::library::RuleReader;
 use super::live::Live;
@@ -23,20 +24,19 @@ const HANDFUL: usize = 256;
 
 impl Live<'_> {
     /// Takes what is in the ring.
-    pub(super) fn drain(&mut self) {
+    pub(super) fn drain(&mut self) -> Result<(), Failure> {
         self.rules.listen(clock::monotonic_ns());
         loop {
             let full = self.batch();
             self.rules.settle(&self.survey, &mut self.trace);
+            self.record()?;
             if !full {
-                return;
+                return Ok(());
             }
             // Memory before order: what is held back is processed now.
             self.library.hurry(self.trace.rulebook());
             let flows = self.advance(clock::monotonic_ns());
-            if self.tell(&flows).is_err() {
-                return;
-            }
+            self.tell(&flows)?;
         }
     }
 

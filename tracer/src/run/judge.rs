@@ -41,6 +41,7 @@ impl Live<'_> {
             return Ok(());
         }
         let flows = self.advance(now);
+        self.record()?;
         self.tell(&flows)?;
         Ok(())
     }
@@ -63,7 +64,7 @@ impl Live<'_> {
             last_count(programs, tap)
         });
         self.doubts.settle(&mut closed, survey);
-        trace.judge(&closed, survey.inventory())
+        trace.judge(closed, survey.inventory())
     }
 
     pub(super) fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
@@ -94,7 +95,7 @@ impl Live<'_> {
     }
 
     pub(super) fn finish(&mut self) -> Result<ExitStatus, Failure> {
-        self.drain();
+        self.drain()?;
         let now = clock::monotonic_ns();
         self.count_lost(now)?;
         let strangers = std::mem::take(&mut self.strangers);
@@ -116,9 +117,10 @@ impl Live<'_> {
             last_count(programs, tap)
         });
         self.doubts.settle(&mut closed, survey);
-        let flows = trace.judge(&closed, survey.inventory());
+        let flows = trace.judge(closed, survey.inventory());
         self.tell(&flows)?;
         let summary = self.summary();
+        self.end_record(&summary)?;
         self.teller.end(&summary, self.trace.groups())?;
         Ok(ExitStatus::of_trace(
             summary.flows.reported,

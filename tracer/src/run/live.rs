@@ -8,6 +8,7 @@ use super::inquire::Inquiries;
 use super::library::RuleReader;
 use super::plan::Plan;
 use super::probe::Probe;
+use super::record::Recorder;
 use super::rules::Rules;
 use super::signals::Signals;
 use super::silence::Silence;
@@ -15,6 +16,7 @@ use super::taps::Taps;
 use super::tell::Teller;
 use crate::cli::TraceOptions;
 use crate::kernel::{DropWords, Programs, Ring};
+use crate::sink;
 use crate::system::netns::Netns;
 use crate::system::{Changed, Survey, Watch};
 use std::collections::BTreeSet;
@@ -24,7 +26,9 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use tracer_core::event::NetnsId;
 use tracer_core::expect::ExitStatus;
 use tracer_core::inventory::Inventory;
-use tracer_core::trace::Trace;
+use tracer_core::recording::Clock;
+use tracer_core::report::Summary;
+use tracer_core::trace::{Trace, Wanted};
 
 /// The ring is looked at this often: its writers do not wake us, unless it is a quarter full.
 const POLL: Duration = Duration::from_millis(20);
@@ -55,6 +59,7 @@ pub(super) struct Live<'a> {
     pub(super) last_counted_ns: u64,
     pub(super) strangers: BTreeSet<NetnsId>,
     pub(super) cgroups: BTreeSet<u64>,
+    recorder: Option<Recorder>,
 }
 
 /// Why the loop ended.
@@ -102,7 +107,49 @@ impl<'a> Live<'a> {
             last_counted_ns: clock::monotonic_ns(),
             strangers: BTreeSet::new(),
             cgroups: BTreeSet::new(),
+            recorder: None,
         }
+    }
+
+    /// Begins the recording, where there is one.
+    pub(super) fn record_to(
+        &mut self,
+        recorder: Option<Recorder>,
+        options: &TraceOptions,
+        plan: &Plan,
+        (wanted, clocks): (Wanted, Clock),
+    ) -> Result<(), Failure> {
+        self.recorder = recorder;
+        let Self {
+            recorder: Some(recorder),
+            teller,
+            started,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        recorder.begin(options, plan, wanted, (teller.host(), started), clocks)
+    }
+
+    /// Writes down what the trace was told since the last time.
+    pub(super) fn record(&mut self) -> Result<(), Failure> {
+        match &mut self.recorder {
+            Some(recorder) => recorder.write(self.trace.take_journal()),
+            None => Ok(()),
+        }
+    }
+
+    /// The recording is complete.
+    pub(super) fn end_record(&mut self, summary: &Summary) -> Result<(), Failure> {
+        self.record()?;
+        let Some(recorder) = &mut self.recorder else {
+            return Ok(());
+        };
+        if let Some(line) = recorder.remark() {
+            sink::note(&format!("srctrace: {}\n", crate::render::escape(&line)));
+        }
+        recorder.end(summary)
     }
 
     pub(super) fn inventory(&self) -> &Inventory {
@@ -158,7 +205,7 @@ impl<'a> Live<'a> {
                 }
                 _ = poll.tick() => {
                     polls = polls.wrapping_add(1);
-                    self.drain();
+                    self.drain()?;
                     self.taps.attach(&mut self.programs, &self.survey);
                     if polls.is_multiple_of(JUDGE_EVERY) {
                         self.judge(polls / JUDGE_EVERY)?;

@@ -12,10 +12,12 @@ mod judge;
 mod leftovers;
 mod library;
 mod live;
+mod merge;
 mod nftrace;
 mod node;
 mod plan;
 mod probe;
+mod record;
 mod rules;
 mod selfcheck;
 mod signals;
@@ -56,6 +58,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitStatus {
 fn execute(command: &Command) -> Result<ExitStatus, Failure> {
     match command {
         Command::Trace(options) => trace::trace(options),
+        Command::Merge(options) => merge::merge(options),
         Command::Doctor(output) => doctor::doctor(*output),
         Command::Cleanup => leftovers::cleanup(),
         Command::Schema => print(&render::schema()),

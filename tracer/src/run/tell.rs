@@ -1,7 +1,7 @@
 //! Telling: each flow as it is judged, or each way that flows took.
 
 use super::failure::Failure;
-use crate::cli::{Grouping, OutputFormat, TraceOptions};
+use crate::cli::{Grouping, OutputFormat, OutputOptions};
 use crate::render::text::{self, Way};
 use crate::render::{self, Look};
 use crate::sink::{self, Sink};
@@ -32,22 +32,19 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    pub(super) fn new(options: &TraceOptions, inventory: &Inventory) -> Self {
+    pub(super) fn new(options: &OutputOptions, host: &str) -> Self {
         Self {
             sink: Sink::stdout(),
-            json: options.output.format == OutputFormat::Json,
-            grouping: options.output.grouping,
-            packets: options.output.each_packet,
+            json: options.format == OutputFormat::Json,
+            grouping: options.grouping,
+            packets: options.each_packet,
             look: Look {
                 colour: sink::stdout_colour(),
-                names: options.output.names,
-                verbose: options.output.verbose,
+                names: options.names,
+                verbose: options.verbose,
                 width: sink::stdout_width(),
             },
-            host: options
-                .host
-                .clone()
-                .unwrap_or_else(|| inventory.host.clone()),
+            host: host.to_owned(),
             ways: BTreeSet::new(),
             told: 0,
             printed: 0,

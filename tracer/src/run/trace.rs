@@ -8,6 +8,7 @@ use super::live::Live;
 use super::node;
 use super::plan::{self, Plan};
 use super::probe;
+use super::record::Recorder;
 use super::rules::Rules;
 use super::signals::Signals;
 use super::stores::stores;
@@ -57,10 +58,15 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let loaded = loaded.unwrap_or_else(|p| std::panic::resume_unwind(p));
     let too_old = || host::too_old(&host::kernel_release());
     let (sight, mut programs, ring) = loaded.map_err(|failure| failure.because(too_old()))?;
-    let survey = survey?;
+    let survey = named(survey?, options);
     let wanted = plan::wanted(&plan.roots, &survey, options)?;
     let probe = probe::prepare(options, plan, &survey)?;
-    let mut trace = Trace::new(Settings::default(), clock::realtime_offset_ns());
+    let recorder = options.record.as_ref().map(Recorder::create).transpose()?;
+    let clocks = clock::now();
+    let mut trace = Trace::new(Settings::default(), clocks.offset_ns());
+    if recorder.is_some() {
+        trace.keep_journal();
+    }
     trace.want(wanted.clone());
     trace.check(options.check.checks());
     let doubt = node::doubt(options, plan, &survey);
@@ -84,7 +90,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
         }
         Sight::Direct(why) => direct(options.tap, why, doubt, &mut programs, &survey, &mut trace)?,
     };
-    let teller = Teller::new(options, survey.inventory());
+    let teller = Teller::new(&options.output, &survey.inventory().host);
     let library = RuleReader::start(plan.roots.clone())
         .map_err(|e| Failure::CannotTrace(format!("cannot start a thread to read rules: {e}")))?;
     let mut rules = Rules::start(options, plan)?;
@@ -97,10 +103,19 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let mut live = Live::new(
         plan, survey, watch, programs, ring, trace, seers, teller, words,
     );
+    live.record_to(recorder, options, plan, (wanted, clocks))?;
     host::take_precedence();
     host::return_memory();
     announce(options, &live, start);
     live.run(options, probe, signals).await
+}
+
+/// Calls the machine as the options do.
+fn named(mut survey: Survey, options: &TraceOptions) -> Survey {
+    if let Some(name) = &options.host {
+        survey.name_host(name);
+    }
+    survey
 }
 
 /// How packets are seen.

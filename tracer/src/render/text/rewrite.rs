@@ -5,7 +5,7 @@ use super::super::look::{Look, Role, name};
 use super::words;
 use tracer_core::report::{
     AddrPort, Flow, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, Rule,
-    RuleEvidence,
+    RuleEvidence, Where,
 };
 
 /// Whether this rewrite is about the source, which is the question.
@@ -39,12 +39,35 @@ fn title(flow: &Flow, rewrite: &Rewrite) -> String {
         RewriteField::Sport => "source port",
         RewriteField::Dport => "destination port",
     };
-    let host = flow.hops.last().map_or("this machine", |hop| &hop.host);
     format!(
         "{reply}{field} rewritten {}: {}",
-        words::place(rewrite.place, host),
+        place(flow, rewrite),
         agent(rewrite)
     )
+}
+
+/// Where it happened; of several hosts, on which or between which.
+fn place(flow: &Flow, rewrite: &Rewrite) -> String {
+    let host = |n: Option<u32>| {
+        let hop = flow.hops.iter().find(|hop| Some(hop.n) == n)?;
+        Some(hop.host.as_str())
+    };
+    let last = flow.hops.last().map(|hop| hop.host.as_str());
+    let several = flow.hops.iter().any(|hop| Some(hop.host.as_str()) != last);
+    let [before, after] = rewrite.between.map(host);
+    let at = match rewrite.place {
+        Where::Downstream => before.or(after),
+        _ => after.or(before),
+    };
+    let at = at.or(last).unwrap_or("this machine");
+    let place = words::place(rewrite.place, at);
+    match (before, after) {
+        (Some(a), Some(b)) if rewrite.place == Where::Downstream && a != b => {
+            format!("between {} and {}", name(a), name(b))
+        }
+        _ if several => format!("{place} ({})", name(at)),
+        _ => place,
+    }
 }
 
 fn agent(rewrite: &Rewrite) -> String {

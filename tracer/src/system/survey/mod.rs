@@ -95,6 +95,11 @@ impl Survey {
         }
     }
 
+    /// Calls this machine by another name than its own.
+    pub fn name_host(&mut self, name: &str) {
+        name.clone_into(&mut self.inventory.host);
+    }
+
     /// The machine as it was at the last look, with namespaces that went away in the last minute.
     pub fn inventory(&self) -> &Inventory {
         &self.inventory

@@ -1,5 +1,10 @@
 //! The whole way: events in, judged flows out, and the sums of the run.
 
+mod losses;
+mod wanted;
+
+pub use wanted::{Checks, Wanted};
+
 use crate::attribute::Consulted;
 use crate::event::{Conntrack, DropEvent, Event};
 use crate::expect::Expectations;
@@ -7,73 +12,12 @@ use crate::group::Groups;
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Correlator, ReadCounter, Settings, Stats};
 use crate::observed::{Hits, RuleHit};
+use crate::recording::{Asked, Count, Entry, Journal, Lost, Part, Record, Settled, noting};
 use crate::report::{Flow, Flows, Unavailable};
 use crate::rulebook::Rulebook;
 use crate::verdict::{self, Context};
+use losses::Losses;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::net::IpAddr;
-
-/// Most spans of time that are remembered in which events were lost.
-const MAX_LOSSES: usize = 64;
-
-/// A span of time in which events were lost.
-#[derive(Clone, Copy, Debug)]
-struct Loss {
-    from_ns: u64,
-    to_ns: u64,
-    count: u64,
-}
-
-/// Which flows are told, beyond what the kernel half can decide. Every part that is not empty must
-/// hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Namespaces in which a flow begins, by inode number.
-    pub origins: BTreeSet<u32>,
-    /// Devices that it crosses: namespace inode number and index.
-    pub devices: BTreeSet<(u32, u32)>,
-}
-
-impl Wanted {
-    /// Whether a flow is to be told.
-    #[must_use]
-    pub fn wants(&self, flow: &Flow) -> bool {
-        let begins = || {
-            flow.origin
-                .netns
-                .is_some_and(|id| self.origins.contains(&id))
-        };
-        let crosses = || {
-            flow.hops.iter().any(|hop| {
-                hop.netns
-                    .is_some_and(|id| self.devices.contains(&(id, hop.ifindex)))
-            })
-        };
-        (self.origins.is_empty() || begins()) && (self.devices.is_empty() || crosses())
-    }
-}
-
-/// What flows are compared with before they are told.
-#[derive(Clone, Debug, Default)]
-pub struct Checks {
-    /// What must hold.
-    pub expectations: Expectations,
-    /// The source that the far side says it saw.
-    pub peer_saw: Option<IpAddr>,
-}
-
-impl Checks {
-    /// Adds what does not hold, and what the far side saw, to the flow's findings: what was asked for
-    /// comes first.
-    fn mark(&mut self, flow: &mut Flow, inventory: &Inventory) {
-        let violated = self.expectations.judge(flow, inventory);
-        flow.findings.splice(0..0, violated);
-        if let Some(saw) = self.peer_saw {
-            verdict::compare_with_peer(flow, saw);
-        }
-    }
-}
 
 /// One run.
 #[derive(Debug)]
@@ -82,7 +26,7 @@ pub struct Trace {
     checks: Checks,
     correlator: Correlator,
     realtime_offset_ns: i64,
-    losses: Vec<Loss>,
+    losses: Losses,
     unavailable: Vec<Unavailable>,
     rulebook: Rulebook,
     hits: Hits,
@@ -90,6 +34,7 @@ pub struct Trace {
     groups: Groups,
     reported: u64,
     left_out: u64,
+    journal: Option<Box<Journal>>,
 }
 
 impl Trace {
@@ -102,7 +47,7 @@ impl Trace {
             checks: Checks::default(),
             correlator: Correlator::new(settings),
             realtime_offset_ns,
-            losses: Vec::new(),
+            losses: Losses::default(),
             unavailable: Vec::new(),
             rulebook: Rulebook::default(),
             hits: Hits::default(),
@@ -110,6 +55,33 @@ impl Trace {
             groups: Groups::default(),
             reported: 0,
             left_out: 0,
+            journal: None,
+        }
+    }
+
+    /// Notes down from now on what it is told.
+    pub fn keep_journal(&mut self) {
+        self.journal = Some(Box::default());
+        self.rulebook.keep_log();
+    }
+
+    /// What it was told since this was last asked, if it notes that down.
+    pub fn take_journal(&mut self) -> Vec<Record> {
+        self.journal.as_mut().map_or_else(Vec::new, |j| j.take())
+    }
+
+    fn note(&mut self, record: impl FnOnce() -> Record) {
+        if let Some(journal) = &mut self.journal {
+            journal.note(record());
+        }
+    }
+
+    /// Notes what may have changed since the last judgement: rules and the inventory.
+    fn look(&mut self, inventory: &Inventory) {
+        let readings = self.rulebook.take_log();
+        if let Some(journal) = &mut self.journal {
+            readings.iter().for_each(|reading| journal.rules(reading));
+            journal.look(inventory);
         }
     }
 
@@ -132,23 +104,34 @@ impl Trace {
     /// Takes an event in. `true` asks for [`Trace::advance`] now, before memory grows further.
     #[must_use = "memory grows until the events are processed"]
     pub fn push(&mut self, event: Event) -> bool {
+        self.note(|| Record::Event(Box::new(event.clone())));
         self.correlator.push(event)
     }
 
     /// Takes in the conntrack entry that a namespace has for the packet of `event`, which showed none
     /// itself. To be called before [`Trace::push`].
     pub fn entry(&mut self, event: &Event, entry: Conntrack) {
+        self.note(|| {
+            let event = event.clone();
+            Record::Entry(Box::new(Entry { event, entry }))
+        });
         self.correlator.entry(event, entry);
     }
 
     /// Asks the taps what they counted of each flow by `now_ns` (CLOCK_MONOTONIC): it may run
     /// without anything new to tell.
     pub fn recount(&mut self, now_ns: u64, read: &mut ReadCounter<'_>) {
-        self.correlator.recount(now_ns, read);
+        let mut counts = Vec::new();
+        self.correlator
+            .recount(now_ns, &mut noting(read, &mut counts));
+        if !counts.is_empty() {
+            self.note(|| Record::Recount(Asked { now_ns, counts }));
+        }
     }
 
     /// Takes a drop in.
     pub fn push_drop(&mut self, drop: DropEvent) {
+        self.note(|| Record::Drop(Box::new(drop.clone())));
         self.correlator.push_drop(drop);
     }
 
@@ -157,22 +140,19 @@ impl Trace {
         if count == 0 {
             return;
         }
-        if self.losses.len() >= MAX_LOSSES {
-            // Too many to keep apart: one span that covers the two oldest.
-            let oldest = self.losses.remove(0);
-            let next = &mut self.losses[0];
-            next.from_ns = next.from_ns.min(oldest.from_ns);
-            next.count = next.count.saturating_add(oldest.count);
-        }
-        self.losses.push(Loss {
-            from_ns,
-            to_ns,
-            count,
+        self.note(|| {
+            Record::Lost(Lost {
+                from_ns,
+                to_ns,
+                count,
+            })
         });
+        self.losses.add(from_ns, to_ns, count);
     }
 
     /// A rule was seen to run.
     pub fn hit(&mut self, hit: RuleHit) {
+        self.note(|| Record::Hit(Box::new(hit.clone())));
         self.hits.push(hit);
     }
 
@@ -183,6 +163,7 @@ impl Trace {
 
     /// A point that was wanted cannot be observed: every flow told from now on says so.
     pub fn unavailable(&mut self, what: Unavailable) {
+        self.note(|| Record::Unavailable(what.clone()));
         self.unavailable.push(what);
     }
 
@@ -194,13 +175,13 @@ impl Trace {
     /// Judges the flows that are over or quiet at `now_ns` (CLOCK_MONOTONIC).
     pub fn advance(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Flow> {
         let closed = self.close(now_ns, inventory, &mut |_| None);
-        self.judge(&closed, inventory)
+        self.judge(closed, inventory)
     }
 
     /// Judges all that is left: the trace ends.
     pub fn finish(&mut self, now_ns: u64, inventory: &Inventory) -> Vec<Flow> {
         let closed = self.close_all(now_ns, inventory, &mut |_| None);
-        self.judge(&closed, inventory)
+        self.judge(closed, inventory)
     }
 
     /// The flows that are over or quiet at `now_ns`, to be handed to [`Trace::judge`]: before that
@@ -212,8 +193,12 @@ impl Trace {
         inventory: &Inventory,
         read: &mut ReadCounter<'_>,
     ) -> Vec<Closed> {
+        self.look(inventory);
         let mut closed = self.correlator.advance(now_ns, inventory);
-        closed.iter_mut().for_each(|flow| flow.recount(read));
+        let counts = recount(&mut closed, read);
+        if let Some(journal) = &mut self.journal {
+            journal.advance(Asked { now_ns, counts }, !closed.is_empty());
+        }
         closed
     }
 
@@ -224,19 +209,45 @@ impl Trace {
         inventory: &Inventory,
         read: &mut ReadCounter<'_>,
     ) -> Vec<Closed> {
+        self.look(inventory);
         let mut closed = self.correlator.finish(now_ns, inventory);
-        closed.iter_mut().for_each(|flow| flow.recount(read));
+        let counts = recount(&mut closed, read);
+        self.note(|| Record::Finish(Asked { now_ns, counts }));
         closed
     }
 
     /// Judges flows that are over.
-    pub fn judge(&mut self, closed: &[Closed], inventory: &Inventory) -> Vec<Flow> {
+    pub fn judge(&mut self, closed: Vec<Closed>, inventory: &Inventory) -> Vec<Flow> {
+        let parts = self.judge_parts(closed, inventory);
+        parts.into_iter().map(|(_, flow)| flow).collect()
+    }
+
+    /// As [`Trace::judge`], with all that was sighted of each flow.
+    pub fn judge_parts(&mut self, closed: Vec<Closed>, inventory: &Inventory) -> Vec<Part> {
+        if !closed.is_empty() {
+            self.look(inventory);
+            self.note(|| Record::Judge(Settled::of(&closed)));
+        }
+        let flows = self.flows_of(&closed, inventory);
+        let seen = flows.len();
+        let wanted = |(_, flow): &Part| self.wanted.wants(flow);
+        let mut parts: Vec<Part> = closed.into_iter().zip(flows).filter(wanted).collect();
+        for (_, flow) in &mut parts {
+            self.checks.mark(flow, inventory);
+            self.groups.add(flow);
+        }
+        self.reported += parts.len() as u64;
+        self.left_out += (seen - parts.len()) as u64;
+        parts
+    }
+
+    fn flows_of(&mut self, closed: &[Closed], inventory: &Inventory) -> Vec<Flow> {
         let hits: Vec<Vec<&RuleHit>> = closed.iter().map(|c| self.hits.of(&c.journey)).collect();
         let begun = closed.iter().map(|c| c.journey.first_ns);
         let then: Vec<Cow<'_, Inventory>> = begun.map(|at| inventory.as_of(at)).collect();
         let rules = Consulted::new(&self.rulebook);
         let mut observed = Vec::new();
-        let mut flows: Vec<Flow> = closed
+        let flows = closed
             .iter()
             .zip(&hits)
             .zip(&then)
@@ -244,7 +255,7 @@ impl Trace {
                 let context = Context {
                     inventory: then,
                     realtime_offset_ns: self.realtime_offset_ns,
-                    lost: self.lost_during(closed),
+                    lost: self.losses.during(&closed.journey),
                     unavailable: &self.unavailable,
                     rules: &rules,
                     hits,
@@ -254,28 +265,9 @@ impl Trace {
                 observed.extend(hits.map(|hit| (flow.id.clone(), hit)));
                 flow
             })
-            .filter(|flow| self.wanted.wants(flow))
             .collect();
         self.observed.append(&mut observed);
-        for flow in &mut flows {
-            self.checks.mark(flow, inventory);
-            self.groups.add(flow);
-        }
-        self.reported += flows.len() as u64;
-        self.left_out += (closed.len() - flows.len()) as u64;
         flows
-    }
-
-    fn lost_during(&self, closed: &Closed) -> u64 {
-        let journey = &closed.journey;
-        // A flow that is over has no more to lose; any other may miss what came after its last
-        // sighting.
-        let over_before = |at: u64| journey.exchange.closed_ns.is_some_and(|c| c < at);
-        self.losses
-            .iter()
-            .filter(|l| l.to_ns >= journey.first_ns && !over_before(l.from_ns))
-            .map(|l| l.count)
-            .sum()
     }
 
     /// The groups of what was told so far.
@@ -300,4 +292,13 @@ impl Trace {
     pub fn stats(&self) -> Stats {
         self.correlator.stats()
     }
+}
+
+/// Asks the taps for their last counts; gives what they answered.
+fn recount(closed: &mut [Closed], read: &mut ReadCounter<'_>) -> Vec<Count> {
+    let mut counts = Vec::new();
+    let mut noting = noting(read, &mut counts);
+    closed.iter_mut().for_each(|flow| flow.recount(&mut noting));
+    drop(noting);
+    counts
 }

@@ -1,0 +1,65 @@
+//! A file whose run happens again.
+
+use crate::render::escape;
+use crate::run::failure::Failure;
+use crate::sink;
+use crate::source::{self, FileSource, SourceError};
+use std::path::Path;
+use tracer_core::join::Host;
+use tracer_core::recording::{Part, Record, Replay};
+
+/// A file whose run happens again.
+pub(super) struct Player {
+    source: Box<dyn FileSource>,
+    pub(super) replay: Replay,
+    over: bool,
+}
+
+impl Player {
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let mut source = source::open(path)?;
+        let header = match source.next_record()? {
+            Some(Record::Header(header)) => header,
+            _ => return Err(SourceError::Empty(path.display().to_string()).into()),
+        };
+        Ok(Self {
+            source,
+            replay: Replay::new(*header),
+            over: false,
+        })
+    }
+
+    /// The flows that are told next; `None`: it is over.
+    pub(super) fn step(&mut self) -> Result<Option<Vec<Part>>, Failure> {
+        while !self.over {
+            let parts = match self.source.next_record()? {
+                Some(record) => self.replay.take(record),
+                None => {
+                    self.over = true;
+                    self.replay.finish()
+                }
+            };
+            if !parts.is_empty() {
+                return Ok(Some(parts));
+            }
+        }
+        Ok(None)
+    }
+
+    /// As the joiner sees it.
+    pub(super) fn host(&self) -> Host<'_> {
+        Host {
+            header: self.replay.header(),
+            inventory: self.replay.inventory(),
+            now_ns: self.replay.now_ns(),
+            over: self.over,
+        }
+    }
+
+    /// Says how the file ended, if there is anything to say.
+    pub(super) fn remark(&self) {
+        if let Some(line) = self.source.remark() {
+            sink::note(&format!("srctrace: {}\n", escape(&line)));
+        }
+    }
+}
