@@ -93,10 +93,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let teller = Teller::new(&options.output, &survey.inventory().host);
     let library = RuleReader::start(plan.roots.clone())
         .map_err(|e| Failure::CannotTrace(format!("cannot start a thread to read rules: {e}")))?;
-    let mut rules = Rules::start(options, plan)?;
-    if by_memory && features::kprobes().is_ok() {
-        rules.await_modules(options, plan);
-    }
+    let rules = observers(options, plan, by_memory)?;
     let mut functions = symbols::Functions::new(plan.roots.clone());
     let words = DropWords::new(reasons, move |address| functions.at(address));
     let seers = (taps.0, taps.1, rules, library);
@@ -108,6 +105,16 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     host::return_memory();
     announce(options, &live, start);
     live.run(options, probe, signals).await
+}
+
+/// What shows rules at work; modules that are loaded later are waited for where there are probes to
+/// be put into them.
+fn observers(options: &TraceOptions, plan: &Plan, by_memory: bool) -> Result<Rules, Failure> {
+    let mut rules = Rules::start(options, plan)?;
+    if by_memory && features::kprobes().is_ok() {
+        rules.await_modules(options, plan);
+    }
+    Ok(rules)
 }
 
 /// Calls the machine as the options do.
