@@ -62,6 +62,7 @@ fn selected() -> Result<Vec<&'static Case>> {
     };
     let every = env::var_os("SRCTRACE_LAB_ALL").is_some_and(|value| value == "1");
     raise_file_limit()?;
+    lift_memlock()?;
     Ok(all()
         .filter(|case| every || case.kernels.contains(&kernel))
         .collect())
@@ -122,4 +123,10 @@ fn in_time(case: &'static Case) -> Result<()> {
 fn raise_file_limit() -> Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).context("read the limit of open files")?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("raise the limit of open files")
+}
+
+/// Kernels before 5.11 count the programs that labs load against the memory that may be locked.
+fn lift_memlock() -> Result<()> {
+    let all = nix::sys::resource::RLIM_INFINITY;
+    setrlimit(Resource::RLIMIT_MEMLOCK, all, all).context("lift the limit of locked memory")
 }

@@ -18,8 +18,8 @@ use super::Report;
 use super::lines::Lines;
 
 /// How long the program may take to get ready, to report a flow, or to end. A virtual machine without hardware help is
-/// ten times slower than the machine it runs on; nothing waits this long when all is well.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+/// ten times slower than the machine it runs on, and others may be running beside it; nothing waits this long when all is well.
+pub const DEADLINE: Duration = Duration::from_secs(90);
 
 /// Waits for the line "armed" on the ready pipe.
 pub(super) fn wait_ready(pipe: OwnedFd) -> Result<()> {
