@@ -18,6 +18,8 @@ pub(crate) struct Lab {
     pub(crate) rows: Vec<String>,
     /// Kernels that it is for.
     pub(crate) kernels: Vec<Kernel>,
+    /// Whether it is for the machine's own kernel too.
+    pub(crate) native: bool,
     /// Modules that it needs besides the usual ones.
     pub(crate) needs: Vec<String>,
     /// Words that it needs on the kernel's command line: labs that need others are run in a boot of their own.
@@ -51,6 +53,7 @@ fn parse_lab(line: &str) -> Result<Lab> {
         name: lab["name"].as_str().context("no name")?.to_owned(),
         rows: words("rows").context("no rows")?,
         kernels: Kernel::ALL.into_iter().filter(is_listed).collect(),
+        native: kernels.iter().any(|name| name == "native"),
         needs: words("needs").context("no needs")?,
         boot: lab["boot"].as_str().context("no boot")?.to_owned(),
         covers: words("covers"),
@@ -183,6 +186,7 @@ mod tests {
         let expected = Lab {
             rows: vec!["A1".to_owned(), "E6".to_owned()],
             kernels: vec![Kernel::V6_1, Kernel::V7],
+            native: true,
             boot: "quiet".to_owned(),
             ..lab("a1", &["sctp"])
         };

@@ -82,7 +82,8 @@ pub(crate) fn everything<'a>(labs: &'a [Lab], kernels: &[Kernel]) -> Plan<'a> {
 }
 
 /// What CI runs: on each kernel, labs that together exercise every tap, layout and rule store that any lab exercises
-/// there; and each scenario row on at least one kernel. A lab that does not say what it exercises is run everywhere.
+/// there; each scenario row on at least one kernel; and each lab that the machine's own kernel cannot run. A lab that does
+/// not say what it exercises is run everywhere.
 pub(crate) fn for_ci(labs: &[Lab]) -> Plan<'_> {
     let mut chosen: BTreeMap<Kernel, BTreeSet<usize>> = Kernel::ALL
         .into_iter()
@@ -94,7 +95,8 @@ pub(crate) fn for_ci(labs: &[Lab]) -> Plan<'_> {
         .flat_map(|&at| rows(&labs[at]))
         .collect();
     for (at, lab) in labs.iter().enumerate() {
-        if rows(lab).all(|row| shown.contains(row)) {
+        let runs = lab.native || chosen.values().any(|list| list.contains(&at));
+        if runs && rows(lab).all(|row| shown.contains(row)) {
             continue;
         }
         // The kernel with the least to do keeps the whole run short.
@@ -155,6 +157,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         Lab {
+            native: true,
             name: name.to_owned(),
             rows: words(rows),
             kernels: kernels.to_vec(),
@@ -187,12 +190,16 @@ mod tests {
             lab("five", "A5", new, Some("tcx raw")),
             lab("old", "A2", &[Kernel::V5_10], None),
             lab("native", "B1", &[], None),
+            Lab {
+                native: false,
+                ..lab("elsewhere", "A1", &[Kernel::V6_1, Kernel::V7], Some("raw"))
+            },
         ];
         assert_eq!(
             names(&for_ci(&labs)),
             [
                 ("5.10", "three old".to_owned()),
-                ("6.1", "three".to_owned()),
+                ("6.1", "three elsewhere".to_owned()),
                 ("6.12", "three four five".to_owned()),
                 ("7", "three four".to_owned()),
             ]
