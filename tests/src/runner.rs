@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use libtest_mimic::{Arguments, Trial};
 use nix::fcntl::{Flock, FlockArg};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use serde_json::json;
 
 use crate::labs::{self, Case, Kernel, all};
@@ -125,8 +125,14 @@ fn raise_file_limit() -> Result<()> {
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("raise the limit of open files")
 }
 
-/// Kernels before 5.11 count the programs that labs load against the memory that may be locked.
+/// Kernels before 5.11 count the programs that labs load against the memory that may be locked. On those the labs may lift
+/// that limit; where they may not (a container), it is raised as far as it goes.
 fn lift_memlock() -> Result<()> {
-    let all = nix::sys::resource::RLIM_INFINITY;
-    setrlimit(Resource::RLIMIT_MEMLOCK, all, all).context("lift the limit of locked memory")
+    let (_, hard) =
+        getrlimit(Resource::RLIMIT_MEMLOCK).context("read the limit of locked memory")?;
+    [RLIM_INFINITY, hard]
+        .into_iter()
+        .find(|&limit| setrlimit(Resource::RLIMIT_MEMLOCK, limit, limit.max(hard)).is_ok())
+        .map(drop)
+        .context("raise the limit of locked memory")
 }
