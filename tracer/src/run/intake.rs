@@ -159,7 +159,8 @@ fn is_of_netfilter(drop: &DropEvent) -> bool {
     reason.is_none_or(|reason| matches!(reason, "NETFILTER_DROP" | "NOT_SPECIFIED"))
 }
 
-/// Remembers namespaces and cgroups that an event names and the inventory does not know.
+/// Remembers cgroups that an event names and the inventory does not know, and namespaces: unknown ones,
+/// and those with a device that is not known yet.
 fn note_unknown(
     event: &Event,
     inventory: &Inventory,
@@ -167,7 +168,7 @@ fn note_unknown(
     cgroups: &mut BTreeSet<u64>,
 ) {
     if let Some(netns) = event.netns
-        && !inventory.namespaces.contains_key(&netns)
+        && inventory.link(netns, event.ifindex).is_none()
     {
         strangers.insert(netns);
     }

@@ -142,19 +142,24 @@ impl Survey {
     }
 
     /// Looks for namespaces that an event named and that the inventory does not know, or knows
-    /// without a process that could name them. Costs nothing for what is known, and for what
-    /// was looked for in vain a moment ago.
+    /// without that device or a process that could name them. What was looked for a moment ago is
+    /// not looked for again.
     pub fn learn(&mut self, ids: &BTreeSet<NetnsId>) -> Delta {
-        let lacking = ids.iter().filter(|id| self.lacks(**id)).copied();
-        let lacking: Vec<NetnsId> = lacking.collect();
-        if lacking.is_empty() {
+        let due = ids.iter().filter(|id| self.may_look(**id)).copied();
+        let due: BTreeSet<NetnsId> = due.collect();
+        if due.is_empty() {
             return Delta::default();
         }
-        let delta = self.search(BTreeSet::new());
+        let found = &self.discovery.found;
+        let nameable = |id: &NetnsId| found.get(id).is_some_and(|found| !found.pids.is_empty());
+        let delta = match due.iter().all(nameable) {
+            true => self.look_again(&due, &BTreeSet::new()),
+            false => self.search(due.clone()),
+        };
         let now = Instant::now();
         self.missed
             .retain(|_, at| now.duration_since(*at) < MISS_PAUSE);
-        self.missed.extend(lacking.into_iter().map(|id| (id, now)));
+        self.missed.extend(due.into_iter().map(|id| (id, now)));
         delta
     }
 
@@ -184,14 +189,12 @@ impl Survey {
         known.absorb(facts);
     }
 
-    fn lacks(&self, id: NetnsId) -> bool {
+    fn may_look(&self, id: NetnsId) -> bool {
         let recent = self
             .missed
             .get(&id)
             .is_some_and(|at| at.elapsed() < MISS_PAUSE);
-        let nameable = |found: &Found| !found.pids.is_empty();
-        let known = self.discovery.found.get(&id).is_some_and(nameable);
-        self.in_scope(id) && !recent && !known
+        self.in_scope(id) && !recent
     }
 
     fn in_scope(&self, id: NetnsId) -> bool {
