@@ -1,4 +1,4 @@
-//! The rule that dropped, as the kernel's own trace shows it.
+//! The rule that dropped, as the kernel's own trace shows it, or probes on verdicts do.
 
 use anyhow::Result;
 
@@ -8,15 +8,32 @@ use crate::lab::cast::{self, PEER, RouteBack};
 use crate::traffic::{Outcome, StreamCall};
 
 pub(in super::super) const CASES: &[Case] = &[
-    Case::new("drop_traced_legacy", &["B6"], || traced(LEGACY)).on(TRACED),
-    Case::new("drop_traced_iptables_nft", &["B6"], || traced(IPTABLES_NFT)).on(TRACED),
-    Case::new("drop_traced_nft", &["B6"], || traced(NFT)).on(TRACED),
-    Case::new("drop_traced_policy", &["B6"], || traced(POLICY)).on(TRACED),
-    Case::new("drop_traced_nft_policy", &["B6"], || traced(NFT_POLICY)).on(TRACED),
+    Case::new("drop_traced_legacy", &["B6"], || seen(TRACE, LEGACY)).on(TRACED),
+    Case::new("drop_traced_iptables_nft", &["B6"], || {
+        seen(TRACE, IPTABLES_NFT)
+    })
+    .on(TRACED),
+    Case::new("drop_traced_nft", &["B6"], || seen(TRACE, NFT)).on(TRACED),
+    Case::new("drop_traced_policy", &["B6"], || seen(TRACE, POLICY)).on(TRACED),
+    Case::new("drop_traced_nft_policy", &["B6"], || {
+        seen(TRACE, NFT_POLICY)
+    })
+    .on(TRACED),
+    Case::new("drop_probed_iptables_nft", &["B6"], || {
+        seen(PROBES, IPTABLES_NFT)
+    })
+    .on(PROBED),
+    Case::new("drop_probed_nft", &["B6"], || seen(PROBES, NFT)).on(PROBED),
 ];
+
+const TRACE: &str = "nftrace";
+const PROBES: &str = "full";
 
 /// Where a socket may own a table.
 const TRACED: &[Kernel] = &[Kernel::Native, Kernel::V6_1, Kernel::V6_12, Kernel::V7];
+
+/// Where kprobes are.
+const PROBED: &[Kernel] = &[Kernel::V6_1, Kernel::V6_12, Kernel::V7];
 
 /// Rules one of which drops the request, and how it is named. Each has a decoy with the same effect that comes later; NAT
 /// somewhere lets the trace begin.
@@ -62,8 +79,8 @@ const NFT_POLICY: &Store = &Store {
     rule: "nft real/through -",
 };
 
-/// The kernel's own trace shows the rule that dropped; without it the same rule is replayed.
-fn traced(store: &Store) -> Result<()> {
+/// The rule that dropped is seen running; where that is not observed the same rule is replayed.
+fn seen(observer: &str, store: &Store) -> Result<()> {
     let lab = cast::one_pod("b6trace", RouteBack::Known).up()?;
     if store.program == "nft" {
         lab.restore("node", "iptables-nft-restore", NAT)?;
@@ -72,7 +89,7 @@ fn traced(store: &Store) -> Result<()> {
         lab.restore("node", store.program, NAT)?;
         lab.restore("node", store.program, store.script)?;
     }
-    for (how, evidence) in [("nftrace", "observed"), ("none", "replayed")] {
+    for (how, evidence) in [(observer, "observed"), ("none", "replayed")] {
         let args = ["--dest", PEER, "--observe-rules", how];
         let report = watch(&lab, &args, 1, || {
             let call = StreamCall::new("pod", "10.20.30.40:443", 43_210).patience(A_MOMENT);
