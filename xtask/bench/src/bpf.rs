@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
@@ -85,7 +86,11 @@ pub(crate) fn accounts(pid: i32) -> Result<Vec<Account>> {
 /// Ids of the programs behind a process's descriptors: programs and links to them.
 fn program_ids(pid: i32) -> Result<Vec<u32>> {
     let folder = format!("/proc/{pid}/fdinfo");
-    let entries = fs::read_dir(&folder).with_context(|| format!("read {folder}"))?;
+    let entries = match fs::read_dir(&folder) {
+        // A child that reads rules ends when it has.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.with_context(|| format!("read {folder}"))?,
+    };
     let mut ids = Vec::new();
     for entry in entries.flatten() {
         // A descriptor may be closed meanwhile.
