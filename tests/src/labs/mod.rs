@@ -230,6 +230,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         rewriters::CASES,
         unread::CASES,
         field::cases(),
+        drops::traced::PROBED_CASES,
     ]
     .into_iter()
     .flatten()

@@ -19,6 +19,10 @@ pub(in super::super) const CASES: &[Case] = &[
         seen(TRACE, NFT_POLICY)
     })
     .on(TRACED),
+];
+
+/// As those, by probes.
+pub(in super::super) const PROBED_CASES: &[Case] = &[
     Case::new("drop_probed_iptables_nft", &["B6"], || {
         seen(PROBES, IPTABLES_NFT)
     })

@@ -8,13 +8,16 @@ use super::forms::{Act, Addrs, REDIRECTED, Store, V4, V6};
 use super::{PROBED, PROBES, TRACE, TRACED};
 use crate::lab::Lab;
 use crate::lab::cast::{self, RouteBack};
-use crate::labs::Case;
 use crate::labs::steps::{answered, same, watch};
+use crate::labs::{Case, Kernel};
 use crate::trace::Report;
 use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
 use Act::{Accept, Dnat, Masquerade, Redirect, Return, Snat};
 use Store::{IptablesNft, Legacy, Nft};
+
+/// Where kprobes are, and BTF that describes nftables.
+const DESCRIBED: &[Kernel] = &[Kernel::V6_1, Kernel::V6_12, Kernel::V7];
 
 pub(in crate::labs) const CASES: &[Case] = &[
     Case::new("rule_traced_exempt_legacy", &["A2"], || {
@@ -102,7 +105,8 @@ pub(in crate::labs) const CASES: &[Case] = &[
         probed(IptablesNft)
     })
     .on(PROBED),
-    Case::new("rule_probed_nft_targets", &[], || probed(Nft)).on(PROBED),
+    // By the built-in layout of 5.10 the rule behind an IPv6 masquerade is not found: it stays replayed there.
+    Case::new("rule_probed_nft_targets", &[], || probed(Nft)).on(DESCRIBED),
 ];
 
 /// A rule as a report tells it: its place, how it is known, and the way to it.
