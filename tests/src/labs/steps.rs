@@ -11,7 +11,7 @@ use crate::lab::cast::{self, RouteBack};
 use crate::lab::{Agent, Lab};
 use crate::trace::expect::difference;
 use crate::trace::{Expected, Names, Report, Srctrace};
-use crate::traffic::Outcome;
+use crate::traffic::{Outcome, StreamCall};
 
 /// How long a client waits where no answer is expected: long enough for the request to be sent a second time, a second after
 /// the first, so that its silence counts.
@@ -68,6 +68,21 @@ pub(super) fn decoys(lab: &Lab, program: &str) -> Result<()> {
         -A IP-MASQ -j SNAT --to-source 10.100.0.5\n\
         -A IP-MASQ-OLD -j MASQUERADE\nCOMMIT\n";
     lab.restore("node", program, DECOYS)
+}
+
+/// The pod's connection is reset once the node's conntrack has forgotten it: the reset finds no entry.
+pub(super) fn reset_without_entry(lab: &Lab) -> Result<()> {
+    let call = StreamCall::new("pod", "10.20.30.40:443", 43_210);
+    let Ok(stream) = call.open(lab)? else {
+        bail!("no connection");
+    };
+    same(
+        "the request",
+        stream.ask(b"hello")?,
+        answered("10.100.0.5:43210")?,
+    )?;
+    lab.run("node", "conntrack -D -p tcp --orig-src 10.12.3.4")?;
+    stream.reset()
 }
 
 /// One pod whose node masquerades everything.

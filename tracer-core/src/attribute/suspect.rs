@@ -65,7 +65,7 @@ impl Change {
             netns: points.first().map(|point| point.place.netns),
             before: step.before,
             after: step.after,
-            icmp: printed.and_then(|hop| hop.print.icmp),
+            icmp: printed.and_then(|hop| hop.print().icmp),
             points,
             beyond_netfilter: step.is_beyond_netfilter(),
             rewrite,

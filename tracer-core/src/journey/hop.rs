@@ -25,7 +25,7 @@ pub struct Hop {
     pub local: bool,
     /// The packet's tuple at the tap it meets first and at the one it meets second.
     taps: [Option<Tuple>; 2],
-    pub(crate) print: Fingerprint,
+    pub(super) print: Fingerprint,
     counted: Counter,
     /// Whether the tracepoint counted: it counts every packet, a tc tap only those it looks at.
     counted_all: bool,

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::super::steps::{A_MOMENT, answered, hold, masquerade, same, watch};
+use super::super::steps::{A_MOMENT, hold, masquerade, reset_without_entry, same, watch};
 use super::{Case, DROPPED};
 use crate::lab::cast::{self, PEER, PEER6, RouteBack};
 use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
@@ -79,19 +79,7 @@ fn invalid() -> Result<()> {
     masquerade(&lab, &[])?;
     lab.iptables_legacy("node", "-A FORWARD -m conntrack --ctstate INVALID -j DROP")?;
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
-    let report = watch(&lab, &["--dest", PEER], 1, || {
-        let call = StreamCall::new("pod", "10.20.30.40:443", 43_210);
-        let Ok(stream) = call.open(&lab)? else {
-            anyhow::bail!("no connection");
-        };
-        same(
-            "the request",
-            stream.ask(b"hello")?,
-            answered("10.100.0.5:43210")?,
-        )?;
-        lab.run("node", "conntrack -D -p tcp --orig-src 10.12.3.4")?;
-        stream.reset()
-    })?;
+    let report = watch(&lab, &["--dest", PEER], 1, || reset_without_entry(&lab))?;
     let claims = format!(
         "{DROPPED}
          request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
