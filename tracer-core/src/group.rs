@@ -2,8 +2,8 @@
 
 use crate::event::Dir;
 use crate::report::{
-    Code, DeliveryCode, Flow, Group, OriginKind, RewriteDirection, RewriteField, Rule, SourceCode,
-    Where,
+    Code, DeliveryCode, Flow, Group, OriginKind, PointSeen, RewriteDirection, RewriteField, Rule,
+    SourceCode, Where,
 };
 use foldhash::fast::RandomState;
 use std::collections::hash_map::Entry;
@@ -19,6 +19,8 @@ struct Way {
     origin: OriginKind,
     /// Namespace (not the origin's own), direction, and the device by which the packet left.
     hops: Vec<(Option<u32>, Dir, Option<String>)>,
+    /// What each point saw of it.
+    points: Vec<PointSeen>,
     rewrites: Vec<Change>,
     source: SourceCode,
     /// Where it was rewritten: to what.
@@ -55,6 +57,7 @@ impl Way {
         Self {
             origin: flow.origin.kind,
             hops: hops.collect(),
+            points: flow.points.iter().map(|point| point.seen).collect(),
             rewrites: rewrites.collect(),
             source: flow.verdict.source,
             source_on_wire: flow.verdict.source_on_wire.filter(|_| rewritten),

@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// A VPN pod with its client behind `tun0`, on the node.
-fn vpn(name: &str) -> Topology {
+pub(super) fn vpn(name: &str) -> Topology {
     let mut net = cast::one_pod(name, RouteBack::Known);
     cast::pod(&mut net, "vpn", 9);
     gateway(&mut net, "vpn");

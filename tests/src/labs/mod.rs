@@ -22,6 +22,7 @@ mod newborn;
 mod observed;
 mod options;
 mod passing;
+mod points;
 mod protocols;
 mod readme;
 mod recordings;
@@ -215,6 +216,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         observed::acts::CASES,
         observed::marked::CASES,
         passing::CASES,
+        points::CASES,
         meanwhile::CASES,
         options::CASES,
         protocols::CASES,

@@ -59,7 +59,7 @@ fn echo(to: IpAddr, id: u16, patience: Duration) -> io::Result<bool> {
 }
 
 /// An echo message with sequence number 1. The kernel fills in the checksum of ICMPv6 itself.
-fn message(kind: u8, id: u16) -> Vec<u8> {
+pub(super) fn message(kind: u8, id: u16) -> Vec<u8> {
     let mut bytes = vec![kind, 0, 0, 0];
     bytes.extend_from_slice(&id.to_be_bytes());
     bytes.extend_from_slice(&1u16.to_be_bytes());
@@ -85,7 +85,7 @@ fn is_reply(message: &[u8], kind: u8, id: u16) -> bool {
 }
 
 /// The internet checksum (RFC 1071).
-fn checksum(bytes: &[u8]) -> u16 {
+pub(super) fn checksum(bytes: &[u8]) -> u16 {
     let mut sum: u32 = bytes
         .chunks(2)
         .map(|pair| {

@@ -6,6 +6,7 @@ mod icmp;
 mod option;
 mod stream;
 mod stream_server;
+pub mod tun;
 mod udp;
 
 use std::io::ErrorKind;

@@ -9,6 +9,7 @@ use crate::event::{Conntrack, Counter, DropEvent, Event, NetnsId};
 use crate::expect::Expectation;
 use crate::journey::{self, Closed};
 use crate::observed::RuleHit;
+use crate::point::Point;
 use crate::report::{Summary, Unavailable};
 use crate::ruleset::Ruleset;
 use crate::trace::Wanted;
@@ -154,6 +155,9 @@ pub struct Settings {
     pub journey: journey::Settings,
     /// Which flows were told.
     pub wanted: Wanted,
+    /// The points that were named.
+    #[serde(default)]
+    pub points: Vec<Point>,
     /// What they had to be like.
     pub expectations: Vec<Expectation>,
     /// The source that the far side says it saw.

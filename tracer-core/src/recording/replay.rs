@@ -42,6 +42,7 @@ impl Replay {
         let mut trace = Trace::new(settings, header.clock.offset_ns());
         trace.want(header.settings.wanted.clone());
         trace.check(checks(&header.settings));
+        trace.name_points(header.settings.points.clone(), &header.host);
         Self {
             now_ns: header.clock.monotonic_ns,
             max_held: settings.max_held,

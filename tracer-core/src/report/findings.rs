@@ -79,6 +79,8 @@ pub enum Code {
     FlowOffloaded,
     /// The destination is rewritten at the socket, before there is a packet.
     SocketLb,
+    /// Between which of the points that were named the source changed.
+    ChangedBetweenPoints,
     /// Two packets or flows fit; neither was chosen.
     AmbiguousMatch,
     /// The kernel had no room for some events.

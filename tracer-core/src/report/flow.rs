@@ -1,6 +1,8 @@
 //! The `flow` object.
 
-use super::{Code, Delivery, Drop, Finding, ProtoTuple, Proxy, Rewrite, TupleView};
+use super::{
+    Code, Delivery, Drop, Finding, PointView, ProtoTuple, Proxy, Rewrite, TupleView,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -24,6 +26,9 @@ pub struct Flow {
     pub origin: Origin,
     /// Sightings of its first packet, in the order in which the packet met them.
     pub hops: Vec<Hop>,
+    /// What the explicit capture points saw of it.
+    #[serde(default)]
+    pub points: Vec<PointView>,
     /// Where addresses or ports changed.
     pub rewrites: Vec<Rewrite>,
     /// Wire packets and bytes, at the first hop that sees each direction.

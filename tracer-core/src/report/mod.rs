@@ -7,6 +7,7 @@
 mod delivery;
 mod findings;
 mod flow;
+mod point;
 mod rewrite;
 mod summary;
 mod tuple;
@@ -17,6 +18,7 @@ pub use findings::{Code, Finding, Severity};
 pub use flow::{
     ConntrackView, End, Flow, Hop, Origin, OriginKind, OriginProcess, Packets, SourceCode, Verdict,
 };
+pub use point::{PointSeen, PointSum, PointView};
 pub use rewrite::{
     AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, RewriteHook,
     Rule, RuleEvidence, Tc, Where,

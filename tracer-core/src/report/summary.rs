@@ -1,6 +1,6 @@
 //! The `summary` object: the last line of every run.
 
-use super::{DeliveryCode, OriginKind, SourceCode, Where};
+use super::{DeliveryCode, OriginKind, PointSum, SourceCode, Where};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -28,6 +28,9 @@ pub struct Summary {
     pub events: Events,
     /// Flows that took the same way.
     pub groups: Vec<Group>,
+    /// What the explicit capture points saw.
+    #[serde(default)]
+    pub points: Vec<PointSum>,
     /// The expectations that were given.
     pub expect: Vec<ExpectLine>,
 }

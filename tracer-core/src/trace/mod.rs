@@ -12,8 +12,9 @@ use crate::group::Groups;
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Correlator, ReadCounter, Settings, Stats};
 use crate::observed::{Hits, RuleHit};
+use crate::point::{self, Point};
 use crate::recording::{Asked, Count, Entry, Journal, Lost, Part, Record, Settled, noting};
-use crate::report::{Flow, Flows, Unavailable};
+use crate::report::{Flow, Flows, PointSum, Unavailable};
 use crate::rulebook::Rulebook;
 use crate::verdict::{self, Context};
 use losses::Losses;
@@ -28,6 +29,8 @@ pub struct Trace {
     realtime_offset_ns: i64,
     losses: Losses,
     unavailable: Vec<Unavailable>,
+    points: Vec<Point>,
+    point_sums: Vec<PointSum>,
     rulebook: Rulebook,
     hits: Hits,
     observed: Vec<(String, RuleHit)>,
@@ -49,6 +52,8 @@ impl Trace {
             realtime_offset_ns,
             losses: Losses::default(),
             unavailable: Vec::new(),
+            points: Vec::new(),
+            point_sums: Vec::new(),
             rulebook: Rulebook::default(),
             hits: Hits::default(),
             observed: Vec::new(),
@@ -88,6 +93,19 @@ impl Trace {
     /// Tells only these flows from now on.
     pub fn want(&mut self, wanted: Wanted) {
         self.wanted = wanted;
+    }
+
+    /// Tells of every flow from now on what these points of `host` saw of it.
+    pub fn name_points(&mut self, points: Vec<Point>, host: &str) {
+        let sums = points.iter().map(|point| PointSum::of(&point.unseen(host)));
+        self.point_sums = sums.collect();
+        self.points = points;
+    }
+
+    /// How many flows each point saw.
+    #[must_use]
+    pub fn point_sums(&self) -> &[PointSum] {
+        &self.point_sums
     }
 
     /// Compares every flow that is told from now on.
@@ -235,6 +253,7 @@ impl Trace {
         for (_, flow) in &mut parts {
             self.checks.mark(flow, inventory);
             self.groups.add(flow);
+            point::sums(&mut self.point_sums, flow);
         }
         self.reported += parts.len() as u64;
         self.left_out += (seen - parts.len()) as u64;
@@ -259,6 +278,7 @@ impl Trace {
                     unavailable: &self.unavailable,
                     rules: &rules,
                     hits,
+                    points: &self.points,
                 };
                 let flow = verdict::judge(closed, &context);
                 let hits = hits.iter().map(|hit| (*hit).clone());

@@ -24,6 +24,7 @@ use crate::attribute::{self, Consulted};
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Hop, Journey};
 use crate::observed::RuleHit;
+use crate::point::{self, Point};
 use crate::report::{Code, Flow, Packets, SCHEMA, Unavailable};
 
 /// What is known beside the journey.
@@ -41,6 +42,8 @@ pub struct Context<'a> {
     pub rules: &'a Consulted<'a>,
     /// Rules that were seen to run for the flow.
     pub hits: &'a [&'a RuleHit],
+    /// The points that were named.
+    pub points: &'a [Point],
 }
 
 /// Judges one flow.
@@ -74,7 +77,7 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     }
     verdict.complete = !findings.iter().any(|f| is_doubt(f.code));
     let flow = attribute::original(journey);
-    Flow {
+    let mut flow = Flow {
         schema: SCHEMA,
         id: view::id(journey),
         first_seen: view::time(journey.first_ns, context.realtime_offset_ns),
@@ -82,7 +85,8 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
         count: 1,
         flow: flow.into(),
         origin: origin::origin(journey, context.inventory),
-        hops: view::hops(journey, context.inventory),
+        hops: view::hops(journey, context),
+        points: point::views(context.points, journey, context.inventory),
         rewrites,
         packets: packets(journey),
         delivery,
@@ -93,7 +97,9 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
         proxy: None,
         findings,
         verdict,
-    }
+    };
+    point::tell(&mut flow);
+    flow
 }
 
 /// Each direction is counted where it is first seen.

@@ -1,12 +1,14 @@
 //! The journey's hops as the report shows them.
 
+use super::Context;
 use crate::event::{Conntrack, Event, NetnsId};
 use crate::inventory::Inventory;
 use crate::journey::{Hop, Journey};
+use crate::point;
 use crate::report::{self, ConntrackView, ProtoTuple};
 use std::hash::{Hash, Hasher};
 
-pub(super) fn hops(journey: &Journey, inventory: &Inventory) -> Vec<report::Hop> {
+pub(super) fn hops(journey: &Journey, context: &Context<'_>) -> Vec<report::Hop> {
     let hops = journey.request.hops();
     let start = hops
         .iter()
@@ -19,12 +21,13 @@ pub(super) fn hops(journey: &Journey, inventory: &Inventory) -> Vec<report::Hop>
             if !hop.is_filled() {
                 latest = micros(hop.time_ns, start);
             }
-            view(n, hop, latest, journey, inventory)
+            view(n, hop, latest, journey, context)
         })
         .collect()
 }
 
-fn view(n: u32, hop: &Hop, t_us: i64, journey: &Journey, inventory: &Inventory) -> report::Hop {
+fn view(n: u32, hop: &Hop, t_us: i64, journey: &Journey, context: &Context<'_>) -> report::Hop {
+    let inventory = context.inventory;
     let netns = hop.place.netns;
     let link = inventory.link(netns, hop.place.ifindex);
     report::Hop {
@@ -35,7 +38,7 @@ fn view(n: u32, hop: &Hop, t_us: i64, journey: &Journey, inventory: &Inventory) 
         ifname: link.map(|l| l.name.clone()),
         ifindex: hop.place.ifindex,
         dir: hop.place.dir,
-        point: None,
+        point: point::name_at(context.points, hop.place, inventory).map(str::to_owned),
         t_us,
         tuple: hop.tuple().unwrap_or(journey.opened).into(),
         outer: None,

@@ -2,6 +2,7 @@
 
 use super::dest::{DestSpec, parse_dest};
 use super::parse::{self, FromRef, NetnsRef, PodRef, PortRange};
+use super::point::{self, PointSpec};
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -176,6 +177,9 @@ pub(super) struct TraceArgs {
     /// The name of this machine in reports [default: its host name]
     #[arg(long, value_name = "NAME", value_parser = parse::host, help_heading = "Where to look")]
     pub(super) host: Option<String>,
+    /// Give a device a name: tun=tun0@vpn, out=eth0@shop/vpn-0:out; told is what each of them saw (repeatable)
+    #[arg(long, value_name = "NAME=IFACE[@NETNS][:in|out]", value_parser = point::parse, help_heading = "Where to look")]
+    pub(super) point: Vec<PointSpec>,
     /// How packets are tapped
     #[arg(
         long,

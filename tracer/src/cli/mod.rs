@@ -8,6 +8,7 @@ mod error;
 mod generate;
 mod options;
 mod parse;
+mod point;
 mod probe;
 mod resolve;
 
@@ -20,6 +21,7 @@ pub use options::{
     TraceOptions,
 };
 pub use parse::{FromRef, NetnsRef, PodRef, PortRange};
+pub use point::PointSpec;
 pub use probe::ProbeOptions;
 pub use resolve::{Dest, ProbeTarget, Resolved};
 

@@ -4,6 +4,7 @@ use super::args::{OutputArgs, OutputFormat, ProtoArg, RuleMode, TapMode, TraceAr
 use super::dest::DestSpec;
 use super::error::UsageError;
 use super::parse::{NetnsRef, PodRef, PortRange};
+use super::point::{self, PointSpec};
 use super::probe::ProbeOptions;
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -26,6 +27,8 @@ pub struct TraceOptions {
     pub scope: Vec<NetnsRef>,
     /// This machine's name in reports; `None`: its host name.
     pub host: Option<String>,
+    /// Devices that are given names.
+    pub points: Vec<PointSpec>,
     /// How packets are tapped.
     pub tap: TapMode,
     /// How the rule that ran is observed.
@@ -139,6 +142,7 @@ impl TraceOptions {
             interfaces: args.interface,
         };
         filter.check()?;
+        point::check(&args.point)?;
         let probe = match probe_args {
             (Some(kind), from) => Some(ProbeOptions::check(kind, from, &filter)?),
             (None, _) => None,
@@ -148,6 +152,7 @@ impl TraceOptions {
             node_netns: args.node_netns,
             scope: args.scope,
             host: args.host,
+            points: args.point,
             tap: args.tap,
             observe_rules: args.observe_rules,
             stop: StopOptions {

@@ -46,7 +46,7 @@ fn every_option_arrives() {
         "10.20.30.40 [fd50::20]:443 10.20.0.0/16 db.corp.example:5432 --dest ::ffff:10.9.9.9 \
          --port 443,8000-8100 --proto tcp,icmp --src 10.12.0.0/16 --src fd00::1 --netns web --netns 4711 \
          --netns /proc/1/ns/net --pod shop/web --pod db-0 -i eth0 --node-netns node --scope a,b \
-         --host node-a --tap tcx --observe-rules nftrace --duration 1h30m -c 5 --expect-source 10.100.0.0/24 --expect-reply \
+         --host node-a --point tun=tun0@vpn --point out=eth0@shop/vpn-0:out --point b=eth0 --tap tcx --observe-rules nftrace --duration 1h30m -c 5 --expect-source 10.100.0.0/24 --expect-reply \
          --peer-saw 10.100.0.5 -o json --each --each-packet -n -vv"
     ));
 }
@@ -155,6 +155,15 @@ const MALFORMED: &[&str] = &[
     "10.0.0.1 --pod a/b/c",
     "10.0.0.1 -i an-interface-name",
     "10.0.0.1 -i eth0/1",
+    "10.0.0.1 --point eth0",
+    "10.0.0.1 --point =eth0",
+    "10.0.0.1 --point a=",
+    "10.0.0.1 --point a=eth0:up",
+    "10.0.0.1 --point a=eth0@",
+    "10.0.0.1 --point a=eth0@Shop/web",
+    "10.0.0.1 --point a=an-interface-name",
+    "10.0.0.1 --point a-name-of-more-than-thirty-two-characters=eth0",
+    "10.0.0.1 --point a=eth0 --point a=eth1",
     "10.0.0.1 --tap kprobe",
     "10.0.0.1 --duration soon",
     "10.0.0.1 --duration 10x",

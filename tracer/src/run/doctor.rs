@@ -53,6 +53,7 @@ fn summary() -> Summary {
         flows: Flows::default(),
         events: Events::default(),
         groups: Vec::new(),
+        points: Vec::new(),
         expect: Vec::new(),
     }
 }

@@ -149,6 +149,7 @@ impl Live<'_> {
                 lost: self.lost,
             },
             groups: self.trace.groups().summary(),
+            points: self.trace.point_sums().to_vec(),
             expect: self.trace.expectations().lines(),
         }
     }

@@ -26,6 +26,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use tracer_core::event::NetnsId;
 use tracer_core::expect::ExitStatus;
 use tracer_core::inventory::Inventory;
+use tracer_core::point::Point;
 use tracer_core::recording::Clock;
 use tracer_core::report::Summary;
 use tracer_core::trace::{Trace, Wanted};
@@ -117,7 +118,7 @@ impl<'a> Live<'a> {
         recorder: Option<Recorder>,
         options: &TraceOptions,
         plan: &Plan,
-        (wanted, clocks): (Wanted, Clock),
+        (wanted, points, clocks): (Wanted, Vec<Point>, Clock),
     ) -> Result<(), Failure> {
         self.recorder = recorder;
         let Self {
@@ -129,7 +130,13 @@ impl<'a> Live<'a> {
         else {
             return Ok(());
         };
-        recorder.begin(options, plan, wanted, (teller.host(), started), clocks)
+        recorder.begin(
+            options,
+            plan,
+            (wanted, points),
+            (teller.host(), started),
+            clocks,
+        )
     }
 
     /// Writes down what the trace was told since the last time.

@@ -2,7 +2,9 @@
 //! attached before all of it is known to be right.
 
 use super::failure::Failure;
-use crate::cli::{Dest, FromRef, NetnsRef, PodRef, PortRange, Resolved, TraceOptions};
+use crate::cli::{
+    Dest, FromRef, NetnsRef, PodRef, PointSpec, PortRange, Resolved, TraceOptions,
+};
 use crate::kernel::Filter;
 use crate::system::netns::{Discovery, Netns, discover, resolve};
 use crate::system::{Roots, Scope, Survey, SystemError, pods};
@@ -11,6 +13,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use tracer_core::event::NetnsId;
+use tracer_core::point::Point;
 use tracer_core::trace::Wanted;
 
 /// Everything that the arguments name, found.
@@ -135,27 +138,69 @@ pub(super) fn wanted(
 }
 
 fn device(survey: &Survey, name: &str) -> Result<(u32, u32), Failure> {
-    let inventory = survey.inventory();
-    let node = inventory.node.unwrap_or(NetnsId(0));
-    let links = inventory.namespaces.get(&node).map(|ns| &ns.links);
-    let found = links
-        .into_iter()
-        .flatten()
-        .find(|(_, link)| link.name == name);
-    match found {
-        Some((index, _)) => Ok((node.0, *index)),
+    let node = survey.inventory().node.unwrap_or(NetnsId(0));
+    match index_of(survey, node, name) {
+        Ok(index) => Ok((node.0, index)),
+        Err(near) => Err(Failure::Usage(format!(
+            "-i {}: the node has no such interface{near}",
+            crate::render::escape(name)
+        ))),
+    }
+}
+
+/// A device's index in a namespace; else what is near to its name there.
+fn index_of(survey: &Survey, netns: NetnsId, name: &str) -> Result<u32, String> {
+    let links = survey.inventory().namespaces.get(&netns);
+    let links = || links.into_iter().flat_map(|ns| &ns.links);
+    match links().find(|(_, link)| link.name == name) {
+        Some((index, _)) => Ok(*index),
         None => {
-            let names = links
-                .into_iter()
-                .flatten()
-                .map(|(_, link)| link.name.as_str());
-            let near = crate::system::netns::near(name, names);
-            Err(Failure::Usage(format!(
-                "-i {}: the node has no such interface{near}",
-                crate::render::escape(name)
-            )))
+            let names = links().map(|(_, link)| link.name.as_str());
+            Err(crate::system::netns::near(name, names))
         }
     }
+}
+
+/// The points that were given names. Each must be there, or a slip of the pen would be told as a point
+/// that saw nothing.
+pub(super) fn points(plan: &Plan, survey: &Survey, given: &[PointSpec]) -> Result<Vec<Point>, Failure> {
+    let mut points: Vec<Point> = Vec::new();
+    for spec in given {
+        let wrong = |why: &str| {
+            let given = crate::render::escape(&spec.text);
+            Failure::Usage(format!("--point '{given}': {why}"))
+        };
+        let netns = match &spec.netns {
+            None => plan.node.id,
+            Some(from) => origin(&plan.roots, survey, from)
+                .map_err(|error| wrong(&crate::render::escape(&error.to_string())))?
+                .id,
+        };
+        let inventory = survey.inventory();
+        if !inventory.namespaces.contains_key(&netns) {
+            return Err(wrong(
+                "that namespace is not among those that are looked at; add it to --scope",
+            ));
+        }
+        if let Err(near) = index_of(survey, netns, &spec.ifname) {
+            return Err(wrong(&format!("there is no such interface{near}")));
+        }
+        let point = Point {
+            name: spec.name.clone(),
+            ifname: spec.ifname.clone(),
+            netns,
+            netns_name: inventory.name(netns).map(str::to_owned),
+            dir: spec.dir,
+        };
+        if let Some(other) = points.iter().find(|other| other.overlaps(&point)) {
+            let other = crate::render::escape(&other.name);
+            return Err(wrong(&format!(
+                "the point {other} is there already; a device has one name, or one for each direction"
+            )));
+        }
+        points.push(point);
+    }
+    Ok(points)
 }
 
 /// Where a probe starts.
@@ -166,10 +211,16 @@ pub(super) fn probe_origin(
 ) -> Result<Netns, Failure> {
     Ok(match from {
         None => Netns::own(roots)?,
-        Some(FromRef::Netns(given)) => by_ref(roots, survey.discovery(), given)?,
-        Some(FromRef::Pod(pod)) => pods::resolve_pod(roots, survey, &pod_name(pod))?,
-        Some(FromRef::Name(name)) => pods::resolve_origin(roots, survey, name)?,
+        Some(from) => origin(roots, survey, from)?,
     })
+}
+
+fn origin(roots: &Roots, survey: &Survey, from: &FromRef) -> Result<Netns, SystemError> {
+    match from {
+        FromRef::Netns(given) => by_ref(roots, survey.discovery(), given),
+        FromRef::Pod(pod) => pods::resolve_pod(roots, survey, &pod_name(pod)),
+        FromRef::Name(name) => pods::resolve_origin(roots, survey, name),
+    }
 }
 
 fn pod_name(pod: &PodRef) -> String {

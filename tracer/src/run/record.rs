@@ -14,6 +14,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use tracer_core::expect::Expectation;
 use tracer_core::journey;
+use tracer_core::point::Point;
 use tracer_core::recording::{Clock, Encoder, Header, Record, Redactor, Requested, Settings};
 use tracer_core::report::Summary;
 use tracer_core::trace::Wanted;
@@ -72,7 +73,7 @@ impl Recorder {
         &mut self,
         options: &TraceOptions,
         plan: &Plan,
-        wanted: Wanted,
+        (wanted, points): (Wanted, Vec<Point>),
         (host, started): (&str, &str),
         clock: Clock,
     ) -> Result<(), Failure> {
@@ -86,6 +87,7 @@ impl Recorder {
             settings: Settings {
                 journey: journey::Settings::default(),
                 wanted,
+                points,
                 expectations: expectations(options),
                 peer_saw: options.check.peer_saw,
             },

@@ -149,7 +149,12 @@ fn way(flow: &Flow) -> String {
         .iter()
         .map(|r| format!("{:?}{:?}{:?}", r.field, r.place, r.agent));
     let findings = flow.findings.iter().map(|f| format!("{:?}", f.code));
-    let parts: Vec<String> = hops.chain(changes).chain(findings).collect();
+    let points = flow.points.iter().map(|p| format!("{:?}", p.seen));
+    let parts: Vec<String> = hops
+        .chain(points)
+        .chain(changes)
+        .chain(findings)
+        .collect();
     format!(
         "{:?} {:?} {parts:?}",
         flow.delivery.code, flow.verdict.source

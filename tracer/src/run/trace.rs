@@ -60,6 +60,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let (sight, mut programs, ring) = loaded.map_err(|failure| failure.because(too_old()))?;
     let survey = named(survey?, options);
     let wanted = plan::wanted(&plan.roots, &survey, options)?;
+    let points = plan::points(plan, &survey, &options.points)?;
     let probe = probe::prepare(options, plan, &survey)?;
     let recorder = options.record.as_ref().map(Recorder::create).transpose()?;
     let clocks = clock::now();
@@ -68,6 +69,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
         trace.keep_journal();
     }
     trace.want(wanted.clone());
+    trace.name_points(points.clone(), &survey.inventory().host);
     trace.check(options.check.checks());
     let doubt = node::doubt(options, plan, &survey);
     doubt.iter().for_each(|u| trace.unavailable(u.clone()));
@@ -100,7 +102,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let mut live = Live::new(
         plan, survey, watch, programs, ring, trace, seers, teller, words,
     );
-    live.record_to(recorder, options, plan, (wanted, clocks))?;
+    live.record_to(recorder, options, plan, (wanted, points, clocks))?;
     host::take_precedence();
     host::return_memory();
     announce(options, &live, start);

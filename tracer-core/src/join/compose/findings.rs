@@ -34,7 +34,7 @@ fn outdated(scene: &Scene<'_>, at: usize, code: Code) -> bool {
     let last = at + 1 == scene.members.len();
     match code {
         Code::PeerRouteSuspected => !last,
-        Code::DoubleRewrite | Code::ExpectationViolated => true,
+        Code::DoubleRewrite | Code::ExpectationViolated | Code::ChangedBetweenPoints => true,
         _ => false,
     }
 }

@@ -3,6 +3,7 @@
 mod delivery;
 mod findings;
 mod hops;
+mod points;
 mod rewrites;
 mod verdict;
 
@@ -11,6 +12,7 @@ use super::joiner::Host;
 use super::links::Link;
 use super::witness::Witness;
 use crate::journey::Direction;
+use crate::point;
 use crate::report::{Code, Flow, Packets, Severity};
 use crate::verdict::finding;
 use hops::Numbers;
@@ -69,6 +71,7 @@ pub(super) fn flow(members: Vec<Member>, clocks: &Clocks, hosts: &[Host<'_>]) ->
         [one] => one.flow.clone(),
         _ => joined(&scene),
     };
+    flow.points.extend(points::of_others(&scene));
     if !unseen.is_empty() {
         findings::instead_of_route(&mut flow);
     }
@@ -85,17 +88,21 @@ fn joined(scene: &Scene<'_>) -> Flow {
     let mut findings = findings::findings(scene, &numbers, &rewrites);
     findings.extend(said);
     let verdict = verdict::verdict(scene, &hops, &rewrites, &findings);
-    Flow {
+    let points = points::points(members, &numbers);
+    let mut flow = Flow {
         origin: first.origin.clone(),
         drops: drops(members, &numbers),
         packets: packets(members),
         hops,
+        points,
         rewrites,
         delivery,
         findings,
         verdict,
         ..first.clone()
-    }
+    };
+    point::tell(&mut flow);
+    flow
 }
 
 fn drops(members: &[Member], numbers: &Numbers) -> Vec<crate::report::Drop> {

@@ -84,6 +84,10 @@ impl Redactor {
                 *net = self.addresses.net(*net);
             }
         }
+        for point in &mut settings.points {
+            self.name(&mut point.name);
+            point.netns_name.iter_mut().for_each(|n| self.name(n));
+        }
         if let Some(saw) = &mut settings.peer_saw {
             *saw = self.addresses.replace(*saw);
         }
@@ -93,6 +97,11 @@ impl Redactor {
         self.name(&mut summary.host);
         for what in &mut summary.observed_by.unavailable {
             self.unavailable(what);
+        }
+        for point in &mut summary.points {
+            self.name(&mut point.name);
+            self.name(&mut point.host);
+            point.netns_name.iter_mut().for_each(|n| self.name(n));
         }
         for group in &mut summary.groups {
             group.source_on_wire = group.source_on_wire.map(|a| self.addresses.replace(a));

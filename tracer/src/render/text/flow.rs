@@ -4,6 +4,7 @@ use super::super::escape;
 use super::super::look::{Look, Role, name};
 use super::hops::hops;
 use super::last::last;
+use super::points;
 use super::rewrite::{is_answer, rewrite, rule, words_of};
 use super::words;
 use tracer_core::report::{
@@ -22,6 +23,7 @@ pub fn flow(flow: &Flow, look: Look) -> String {
         let about = flow.findings.iter().find(|finding| is_about(finding, drop));
         text.push_str(&about.map_or(String::new(), |finding| cause(finding, look)));
     }
+    text.push_str(&points::unseen(flow, look));
     let said = |finding: &&Finding| flow.drops.iter().any(|drop| is_about(finding, drop));
     for finding in flow.findings.iter().filter(|finding| !said(finding)) {
         text.push_str(&told(flow, finding, look));

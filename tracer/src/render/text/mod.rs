@@ -6,6 +6,7 @@ mod groups;
 mod hops;
 mod last;
 mod packet;
+mod points;
 mod rewrite;
 mod summary;
 pub(super) mod words;

@@ -2,6 +2,7 @@
 
 use super::super::escape;
 use super::super::look::{Look, Role, name};
+use super::points;
 use super::words::count;
 use tracer_core::report::{ExpectLine, Flows, ObservedBy, Summary, Unavailable};
 
@@ -10,6 +11,7 @@ use tracer_core::report::{ExpectLine, Flows, ObservedBy, Summary, Unavailable};
 pub fn summary(summary: &Summary, look: Look) -> String {
     let mut text = format!("{}\n", look.wrap(&counts(summary, look)));
     text.push_str(&left_out(&summary.flows));
+    text.push_str(&points::counts(&summary.points, look));
     for expect in &summary.expect {
         text.push_str(&expected(expect, look));
     }

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use tracer_core::expect::{ExitStatus, Expectations};
 use tracer_core::group::Groups;
 use tracer_core::join::{Aligned, Clocks, Estimate, Host, Joiner, Witness};
+use tracer_core::point;
 use tracer_core::recording::Header;
+use tracer_core::report::PointSum;
 
 /// Joins what the files hold.
 pub(super) fn merge(options: &MergeOptions) -> Result<ExitStatus, Failure> {
@@ -49,6 +51,7 @@ fn together(options: &MergeOptions, files: &[PathBuf]) -> Result<ExitStatus, Fai
         .collect::<Result<Vec<_>, _>>()?;
     let mut teller = Teller::new(&options.output, "");
     let mut groups = Groups::default();
+    let mut points = points_of(&headers);
     let mut joiner = Joiner::new(clocks.clone());
     while let Some(source) = furthest_behind(&players, &clocks) {
         let player = &mut players[source];
@@ -60,6 +63,7 @@ fn together(options: &MergeOptions, files: &[PathBuf]) -> Result<ExitStatus, Fai
         let hosts: Vec<Host<'_>> = players.iter().map(Player::host).collect();
         for flow in joiner.ready(&hosts) {
             groups.add(&flow);
+            point::sums(&mut points, &flow);
             teller.flow(&flow)?;
         }
     }
@@ -70,10 +74,20 @@ fn together(options: &MergeOptions, files: &[PathBuf]) -> Result<ExitStatus, Fai
         ));
     }
     let replays = players.iter().map(|player| &player.replay);
-    let summary = sums::together(replays, &groups, teller.told());
+    let summary = sums::together(replays, &groups, points, teller.told());
     teller.end(&summary, &groups)?;
     let none = Expectations::default();
     Ok(ExitStatus::of_trace(summary.flows.reported, &none))
+}
+
+/// The points of all hosts, which have seen nothing yet.
+fn points_of(headers: &[Header]) -> Vec<PointSum> {
+    let named = |header: &Header| -> Vec<PointSum> {
+        let points = header.settings.points.iter();
+        let unseen = points.map(|point| PointSum::of(&point.unseen(&header.host)));
+        unseen.collect()
+    };
+    headers.iter().flat_map(named).collect()
 }
 
 /// The source that is to be read next: memory holds what is between the first and the last one.

@@ -2,7 +2,9 @@
 
 use tracer_core::group::Groups;
 use tracer_core::recording::Replay;
-use tracer_core::report::{Events, Flows, ObservedBy, SCHEMA, Summary, Unavailable};
+use tracer_core::report::{
+    Events, Flows, ObservedBy, PointSum, SCHEMA, Summary, Unavailable,
+};
 
 /// The run's own summary, with what was told of it anew.
 pub(super) fn alone(replay: &Replay) -> Summary {
@@ -10,6 +12,7 @@ pub(super) fn alone(replay: &Replay) -> Summary {
     Summary {
         flows: trace.flows(),
         groups: trace.groups().summary(),
+        points: trace.point_sums().to_vec(),
         expect: trace.expectations().lines(),
         ..own(replay)
     }
@@ -34,6 +37,7 @@ fn own(replay: &Replay) -> Summary {
         flows: replay.trace().flows(),
         events: Events { received, lost },
         groups: Vec::new(),
+        points: Vec::new(),
         expect: Vec::new(),
     }
 }
@@ -42,6 +46,7 @@ fn own(replay: &Replay) -> Summary {
 pub(super) fn together<'a>(
     replays: impl Iterator<Item = &'a Replay>,
     groups: &Groups,
+    points: Vec<PointSum>,
     reported: u64,
 ) -> Summary {
     let own: Vec<Summary> = replays.map(own).collect();
@@ -70,6 +75,7 @@ pub(super) fn together<'a>(
             lost: sum(|s| s.events.lost),
         },
         groups,
+        points,
         expect: Vec::new(),
     }
 }
