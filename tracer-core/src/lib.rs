@@ -9,6 +9,7 @@ pub mod btf;
 pub mod evaluate;
 pub mod event;
 pub mod expect;
+pub mod export;
 pub mod explain;
 pub mod group;
 pub mod inventory;

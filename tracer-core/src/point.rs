@@ -11,7 +11,7 @@ use crate::report::{PointSeen, PointView};
 use serde::{Deserialize, Serialize};
 
 /// A device with a name of the user's. Whatever has the device's name in the same namespace, or later in
-/// one of the same name (a pod that was replaced), is the same point.
+/// one of the same name or pod (that was replaced), is the same point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
     /// What the user calls it.
@@ -22,6 +22,9 @@ pub struct Point {
     pub netns: NetnsId,
     /// That namespace's name.
     pub netns_name: Option<String>,
+    /// Its pod.
+    #[serde(default)]
+    pub pod: Option<String>,
     /// One direction only; `None`: both.
     pub dir: Option<Dir>,
 }
@@ -37,10 +40,14 @@ impl Point {
     }
 
     fn is_in(&self, netns: NetnsId, inventory: &Inventory) -> bool {
-        match (&self.netns_name, inventory.name(netns)) {
-            (Some(own), Some(there)) => own == there,
-            _ => netns == self.netns,
-        }
+        let there = inventory.namespaces.get(&netns);
+        let same = |own: &Option<String>, there: Option<&Option<String>>| {
+            own.is_some() && Some(own) == there
+        };
+        let named = there.is_some_and(|ns| ns.name.is_some()) && self.netns_name.is_some();
+        same(&self.netns_name, there.map(|ns| &ns.name))
+            || same(&self.pod, there.map(|ns| &ns.pod))
+            || !named && netns == self.netns
     }
 
     /// Whether a packet can be at both.

@@ -27,6 +27,8 @@ pub struct Lab {
     prefix: String,
     spaces: Vec<String>,
     inodes: BTreeMap<String, u64>,
+    /// Of namespaces that came again under the same name.
+    former: Vec<(String, u64)>,
 }
 
 impl Lab {
@@ -35,6 +37,7 @@ impl Lab {
             prefix,
             spaces,
             inodes: BTreeMap::new(),
+            former: Vec::new(),
         }
     }
 
@@ -62,6 +65,12 @@ impl Lab {
         self.inodes.get(ns).copied()
     }
 
+    /// The inodes that namespaces had before they were deleted and came again.
+    #[must_use]
+    pub fn former(&self) -> &[(String, u64)] {
+        &self.former
+    }
+
     /// Creates the named namespaces of this lab and remembers their inodes.
     fn create(&mut self, spaces: &[String]) -> Result<()> {
         let names: Vec<String> = spaces.iter().map(|ns| self.netns(ns)).collect();
@@ -72,7 +81,9 @@ impl Lab {
                 fs::metadata(&path).with_context(|| format!("look at {}", path.display()))?;
             // A number may be given again.
             self.inodes.retain(|_, known| *known != meta.ino());
-            self.inodes.insert(ns.clone(), meta.ino());
+            if let Some(old) = self.inodes.insert(ns.clone(), meta.ino()) {
+                self.former.push((ns.clone(), old));
+            }
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ mod newborn;
 mod observed;
 mod options;
 mod passing;
+mod pcap;
 mod points;
 mod protocols;
 mod readme;
@@ -31,6 +32,7 @@ mod refusals;
 mod replayed;
 mod replies;
 mod reply;
+mod reschedule;
 mod rewriters;
 mod service;
 mod shapes;
@@ -216,6 +218,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         observed::acts::CASES,
         observed::marked::CASES,
         passing::CASES,
+        pcap::CASES,
         points::CASES,
         meanwhile::CASES,
         options::CASES,
@@ -229,6 +232,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         replayed::CASES,
         replies::CASES,
         reply::CASES,
+        reschedule::CASES,
         rewriters::CASES,
         unread::CASES,
         field::cases(),

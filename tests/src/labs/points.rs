@@ -26,11 +26,11 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 const BACKEND: &str = "10.12.5.4";
-const BY_POD: &str = "-t nat -A POSTROUTING -o eth0 -j MASQUERADE";
+pub(super) const BY_POD: &str = "-t nat -A POSTROUTING -o eth0 -j MASQUERADE";
 const BY_NODE: &str = "-t nat -A POSTROUTING -s 10.8.0.0/24 -j MASQUERADE";
 
 /// The gateway pod forwards, and a backend is another pod of the node.
-fn lab(name: &str) -> Result<Lab> {
+pub(super) fn lab(name: &str) -> Result<Lab> {
     let mut net = vpn(name);
     net.forward("vpn");
     cast::pod(&mut net, "backend", 5);
@@ -39,7 +39,7 @@ fn lab(name: &str) -> Result<Lab> {
 }
 
 /// The three points of the lab.
-fn points(lab: &Lab) -> Vec<String> {
+pub(super) fn points(lab: &Lab) -> Vec<String> {
     let at = |name: &str, ifname: &str, ns: &str| format!("{name}={ifname}@{}", lab.netns(ns));
     vec![
         at("tun", "tun0", "vpn"),
@@ -220,7 +220,7 @@ fn wrong() -> Result<()> {
     let vpn = lab.netns("vpn");
     let cases: [(&[&str], &str); 7] = [
         (&["a=nothing"], "there is no such interface"),
-        (&[&format!("a=tunn0@{vpn}")], "there is no such interface; did you mean tun0?"),
+        (&[&format!("a=tunn0@{vpn}")], "there is no such interface; there are: tun0, eth0, lo"),
         (&["a=eth0@no-such-netns"], "no-such-netns"),
         (&["a=eth0@999999999"], "999999999"),
         (&[&format!("a=eth0@{}", lab.netns("peer"))], "add it to --scope"),

@@ -53,6 +53,11 @@ impl Names {
                 }
             }
         }
+        for (lab, word) in labs {
+            for (ns, inode) in lab.former() {
+                replacements.push((inode.to_string(), format!("<netns of {word}{ns} before>")));
+            }
+        }
         replacements.extend(
             labs.iter()
                 .map(|(lab, _)| (lab.prefix().to_owned(), "<lab>".to_owned())),

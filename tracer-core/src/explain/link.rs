@@ -19,14 +19,20 @@ pub(super) fn neighbour(scene: &Scene<'_>) -> Explanation {
         .map_or(String::new(), |state| format!(" (but is {state} now)"));
     let device = scene.device_word(device);
     let space = scene.space();
+    let route = scene.route_by(next);
+    let led = route.as_ref().map_or_else(String::new, |route| {
+        let former = scene.holder(next);
+        let former = former.map_or_else(String::new, |name| format!(" ({name} has that address, or had it)"));
+        format!("; its route {route} leads there{former}")
+    });
     Explanation::new(format!(
-        "nobody on {device} of {space} answered for the next hop {next}{state}"
+        "nobody on {device} of {space} answered for the next hop {next}{state}{led}"
     ))
     .fix(format!(
         "`ip neigh show dev {device}` in {space}: is {next} up, and on that link? A strict \
          rp_filter there also keeps it from answering"
     ))
-    .data(json!({"device": device, "next_hop": next}))
+    .data(json!({"device": device, "next_hop": next, "route": route}))
     .code(Code::NeighbourFailed)
 }
 

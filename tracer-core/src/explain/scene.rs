@@ -52,6 +52,19 @@ impl<'a> Scene<'a> {
             .map_or_else(|| "a namespace that is not known".to_owned(), name)
     }
 
+    /// The route to the packet's destination by a next hop, as `ip route` prints it.
+    pub(super) fn route_by(&self, next: IpAddr) -> Option<String> {
+        let netns = self.loss.netns?;
+        let route = self.inventory.route_to(netns, self.tuple().dst)?;
+        let by = route.via == Some(next);
+        by.then(|| self.inventory.route_words(netns, route))
+    }
+
+    /// Another namespace that has an address, or had it.
+    pub(super) fn holder(&self, addr: IpAddr) -> Option<&'a str> {
+        self.inventory.holder_but(self.loss.netns?, addr)
+    }
+
     pub(crate) fn owns(&self, addr: IpAddr) -> bool {
         self.loss
             .netns

@@ -4,6 +4,7 @@
 mod facts;
 mod node;
 mod roles;
+mod routes;
 
 pub use facts::{
     Attached, ConntrackCounts, Facts, Inquiry, Refusal, RouteAnswer, RouteQuestion, answers_way,

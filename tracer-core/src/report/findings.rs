@@ -69,6 +69,8 @@ pub enum Code {
     TwoBackends,
     /// The rule names an address that no interface has.
     StaleNatAddress,
+    /// A route's next hop is a pod, whose address moves when it is rescheduled.
+    UnstableNextHop,
     /// Only the port changed.
     PortRewritten,
     /// The source was rewritten twice.

@@ -7,6 +7,7 @@ mod origin;
 mod peer;
 mod reply;
 mod rewriter;
+mod routes;
 mod rules;
 mod source;
 mod trouble;
@@ -64,6 +65,7 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     findings.extend(rewriters);
     findings.extend(drops::findings(&told, journey, &delivery));
     findings.extend(drops::replaced(&told, context.inventory));
+    findings.extend(routes::findings(journey, context.inventory));
     let trouble = trouble::findings(journey, &delivery, context);
     // What is known of a flow's sizes as a whole says more than one of its packets.
     let whole = |code| trouble.iter().any(|f| f.code == code);

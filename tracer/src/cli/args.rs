@@ -46,6 +46,9 @@ pub(super) enum Sub {
         /// Recordings that --record made
         #[arg(value_name = "FILE", required = true, num_args = 1..)]
         files: Vec<PathBuf>,
+        /// Write the packets of one recording's flows as pcapng
+        #[arg(short = 'w', long, value_name = "FILE.pcapng")]
+        pcap: Option<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },
@@ -228,6 +231,9 @@ pub(super) struct TraceArgs {
     /// Tell every packet (debugging; costs more)
     #[arg(long, conflicts_with = "group", help_heading = "Output")]
     pub(super) each_packet: bool,
+    /// Write the packets of each flow as pcapng: an interface per device or point, headers, and comments
+    #[arg(short = 'w', long, value_name = "FILE.pcapng", conflicts_with = "redact", help_heading = "Output")]
+    pub(super) pcap: Option<PathBuf>,
     /// Record what the trace sees, to be merged with other machines' recordings or told again
     #[arg(long, value_name = "FILE.srct", help_heading = "Output")]
     pub(super) record: Option<PathBuf>,

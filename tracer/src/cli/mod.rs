@@ -68,10 +68,11 @@ where
     Ok(match args.command {
         None => Command::Trace(Box::new(TraceOptions::from_args(args.trace)?)),
         Some(args::Sub::Doctor { output }) => Command::Doctor(output),
-        Some(args::Sub::Merge { files, output }) => Command::Merge(MergeOptions {
+        Some(args::Sub::Merge {
             files,
-            output: OutputOptions::from_args(&output),
-        }),
+            pcap,
+            output,
+        }) => Command::Merge(MergeOptions::check(files, pcap, &output)?),
         Some(args::Sub::Schema) => Command::Schema,
         Some(args::Sub::Cleanup) => Command::Cleanup,
         Some(args::Sub::Completions { shell }) => Command::Completions(shell),

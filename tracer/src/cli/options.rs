@@ -41,6 +41,8 @@ pub struct TraceOptions {
     pub check: CheckOptions,
     /// Where to record it.
     pub record: Option<RecordOptions>,
+    /// Where to write its packets.
+    pub pcap: Option<PathBuf>,
     /// How to print.
     pub output: OutputOptions,
 }
@@ -59,6 +61,8 @@ pub struct RecordOptions {
 pub struct MergeOptions {
     /// What to join.
     pub files: Vec<PathBuf>,
+    /// Where to write the packets of the only one.
+    pub pcap: Option<PathBuf>,
     /// How to print.
     pub output: OutputOptions,
 }
@@ -169,10 +173,30 @@ impl TraceOptions {
                 file,
                 redact: args.redact,
             }),
+            pcap: args.pcap,
             output: OutputOptions {
                 each_packet: args.each_packet,
                 ..OutputOptions::from_args(&args.output)
             },
+        })
+    }
+}
+
+impl MergeOptions {
+    pub(super) fn check(
+        files: Vec<PathBuf>,
+        pcap: Option<PathBuf>,
+        output: &OutputArgs,
+    ) -> Result<Self, UsageError> {
+        if pcap.is_some() && files.len() > 1 {
+            return Err(UsageError::new(
+                "merge -w writes the packets of one recording: give one FILE with it",
+            ));
+        }
+        Ok(Self {
+            files,
+            pcap,
+            output: OutputOptions::from_args(output),
         })
     }
 }

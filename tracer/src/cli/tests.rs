@@ -47,7 +47,7 @@ fn every_option_arrives() {
          --port 443,8000-8100 --proto tcp,icmp --src 10.12.0.0/16 --src fd00::1 --netns web --netns 4711 \
          --netns /proc/1/ns/net --pod shop/web --pod db-0 -i eth0 --node-netns node --scope a,b \
          --host node-a --point tun=tun0@vpn --point out=eth0@shop/vpn-0:out --point b=eth0 --tap tcx --observe-rules nftrace --duration 1h30m -c 5 --expect-source 10.100.0.0/24 --expect-reply \
-         --peer-saw 10.100.0.5 -o json --each --each-packet -n -vv"
+         --peer-saw 10.100.0.5 -w a.pcapng -o json --each --each-packet -n -vv"
     ));
 }
 
@@ -190,6 +190,9 @@ const MALFORMED: &[&str] = &[
     "10.0.0.1 --peer-saw nobody",
     "10.0.0.1 --redact",
     "10.0.0.1 --record a.srct --snaplen 64",
+    "10.0.0.1 --pcap",
+    "10.0.0.1 -w a.pcapng --record a.srct --redact",
+    "merge a.srct b.srct -w a.pcapng",
     "merge",
     "merge a.srct --dest 10.0.0.1",
     "10.0.0.1 --output yaml",

@@ -6,6 +6,7 @@ use super::failure::Failure;
 use super::inquire::Inquiries;
 use super::library::RuleReader;
 use super::live::Live;
+use super::pcap::Pcap;
 use super::rules::Rules;
 use super::taps::Taps;
 use super::tell::Teller;
@@ -35,8 +36,8 @@ impl Live<'_> {
             }
             // Memory before order: what is held back is processed now.
             self.library.hurry(self.trace.rulebook());
-            let flows = self.advance(clock::monotonic_ns());
-            self.tell(&flows)?;
+            let parts = self.advance(clock::monotonic_ns());
+            self.tell(parts)?;
         }
     }
 
@@ -52,6 +53,7 @@ impl Live<'_> {
             words: &mut self.words,
             inquiries: &mut self.inquiries,
             entries: &mut self.entries,
+            pcap: self.pcap.as_mut(),
             strangers: &mut self.strangers,
             cgroups: &mut self.cgroups,
             full: false,
@@ -82,6 +84,7 @@ struct Intake<'a> {
     words: &'a mut DropWords,
     inquiries: &'a mut Inquiries,
     entries: &'a mut Entries,
+    pcap: Option<&'a mut Pcap>,
     strangers: &'a mut BTreeSet<NetnsId>,
     cgroups: &'a mut BTreeSet<u64>,
     full: bool,
@@ -114,6 +117,9 @@ impl Intake<'_> {
         }
         if self.taps.is_wire(event.tap) {
             self.teller.packet(&event, inventory);
+            if let Some(pcap) = &mut self.pcap {
+                pcap.sighted(&event);
+            }
         }
         note_unknown(&event, inventory, self.strangers, self.cgroups);
         if self.entries.wants(&event) {

@@ -2,13 +2,17 @@
 
 use super::failure::Failure;
 use super::live::Live;
+use super::pcap::Pcap;
 use super::{bugs, clock};
+use crate::render::escape;
+use crate::sink;
 use crate::kernel::Programs;
 use crate::system::host;
 use std::collections::BTreeSet;
 use tracer_core::event::{Counter, NetnsId};
 use tracer_core::expect::ExitStatus;
-use tracer_core::report::{Events, Flow, ObservedBy, SCHEMA, Summary};
+use tracer_core::recording::Part;
+use tracer_core::report::{Events, Flow, ObservedBy, SCHEMA, Summary, Unavailable};
 
 /// Counters of flows are read anew at that many judgements, while there are few flows.
 const COUNT_EVERY: u32 = 25;
@@ -22,7 +26,7 @@ impl Live<'_> {
         if !self.strangers.is_empty() {
             let strangers = std::mem::take(&mut self.strangers);
             let delta = self.survey.learn(&strangers);
-            self.taps.changed(&delta);
+            self.came_or_went(&delta);
             self.met(&strangers, now);
         }
         // What flows are judged by must not be older than they are.
@@ -40,10 +44,9 @@ impl Live<'_> {
         if self.library.is_waiting(self.trace.rulebook()) {
             return Ok(());
         }
-        let flows = self.advance(now);
+        let parts = self.advance(now);
         self.record()?;
-        self.tell(&flows)?;
-        Ok(())
+        self.tell(parts)
     }
 
     /// Asks for the rules of namespaces that packets went through before they were known.
@@ -53,7 +56,7 @@ impl Live<'_> {
         }
     }
 
-    pub(super) fn advance(&mut self, now_ns: u64) -> Vec<Flow> {
+    pub(super) fn advance(&mut self, now_ns: u64) -> Vec<Part> {
         let Self {
             trace,
             programs,
@@ -64,13 +67,18 @@ impl Live<'_> {
             last_count(programs, tap)
         });
         self.doubts.settle(&mut closed, survey);
-        trace.judge(closed, survey.inventory())
+        trace.judge_parts(closed, survey.inventory())
     }
 
-    pub(super) fn tell(&mut self, flows: &[Flow]) -> Result<(), Failure> {
-        self.rules.note(flows, self.trace.take_observed());
-        for flow in flows {
+    pub(super) fn tell(&mut self, parts: Vec<Part>) -> Result<(), Failure> {
+        if let Some(pcap) = &mut self.pcap {
+            pcap.told(&parts, self.survey.inventory())?;
+        }
+        let flows: Vec<Flow> = parts.into_iter().map(|(_, flow)| flow).collect();
+        self.rules.note(&flows, self.trace.take_observed());
+        for flow in &flows {
             bugs::rehearse();
+            self.gone.told(flow, Some(self.node.id));
             self.teller.flow(flow)?;
         }
         Ok(())
@@ -99,7 +107,8 @@ impl Live<'_> {
         let now = clock::monotonic_ns();
         self.count_lost(now)?;
         let strangers = std::mem::take(&mut self.strangers);
-        self.survey.learn(&strangers);
+        let delta = self.survey.learn(&strangers);
+        self.came_or_went(&delta);
         self.met(&strangers, now);
         if let Some(changed) = self.watch.heard()? {
             self.changed(&changed);
@@ -117,21 +126,32 @@ impl Live<'_> {
             last_count(programs, tap)
         });
         self.doubts.settle(&mut closed, survey);
-        let flows = trace.judge(closed, survey.inventory());
-        self.tell(&flows)?;
+        let parts = trace.judge_parts(closed, survey.inventory());
+        self.tell(parts)?;
+        if let Some(line) = self.pcap.as_ref().and_then(Pcap::remark) {
+            sink::note(&format!("srctrace: {}\n", escape(&line)));
+        }
         let summary = self.summary();
         self.end_record(&summary)?;
         self.teller.end(&summary, self.trace.groups())?;
-        Ok(ExitStatus::of_trace(
-            summary.flows.reported,
-            self.trace.expectations(),
-        ))
+        let status = ExitStatus::of_trace(summary.flows.reported, self.trace.expectations());
+        Ok(match self.missing().is_empty() {
+            true => status,
+            false => status.worse(ExitStatus::Uncertain),
+        })
     }
 
     fn observed_by(&self) -> ObservedBy {
         let mut account = self.taps.observed_by(self.programs.attached());
         self.rules.observed_by(&mut account);
+        account.unavailable.extend(self.missing());
         account
+    }
+
+    /// What the trace is about and is not here any more.
+    fn missing(&self) -> Vec<Unavailable> {
+        let here = |id| self.survey.netns(id).is_some();
+        self.gone.missing(here, self.survey.inventory())
     }
 
     fn summary(&self) -> Summary {

@@ -4,8 +4,10 @@ use super::clock;
 use super::doubts::Doubts;
 use super::entries::Entries;
 use super::failure::Failure;
+use super::gone::Gone;
 use super::inquire::Inquiries;
 use super::library::RuleReader;
+use super::pcap::Pcap;
 use super::plan::Plan;
 use super::probe::Probe;
 use super::record::Recorder;
@@ -18,7 +20,7 @@ use crate::cli::TraceOptions;
 use crate::kernel::{DropWords, Programs, Ring};
 use crate::sink;
 use crate::system::netns::Netns;
-use crate::system::{Changed, Survey, Watch};
+use crate::system::{Changed, Delta, Survey, Watch};
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::time::{Duration, Instant};
@@ -61,6 +63,8 @@ pub(super) struct Live<'a> {
     pub(super) strangers: BTreeSet<NetnsId>,
     pub(super) cgroups: BTreeSet<u64>,
     recorder: Option<Recorder>,
+    pub(super) pcap: Option<Pcap>,
+    pub(super) gone: Gone,
 }
 
 /// Why the loop ended.
@@ -109,6 +113,8 @@ impl<'a> Live<'a> {
             strangers: BTreeSet::new(),
             cgroups: BTreeSet::new(),
             recorder: None,
+            pcap: None,
+            gone: Gone::default(),
         }
     }
 
@@ -233,7 +239,13 @@ impl<'a> Live<'a> {
         if delta.removed.contains(&self.node.id) {
             self.watch.release_node();
         }
-        self.taps.changed(&delta);
+        self.came_or_went(&delta);
+    }
+
+    /// Namespaces or devices are others than before.
+    pub(super) fn came_or_went(&mut self, delta: &Delta) {
+        self.taps.changed(delta);
+        self.gone.changed(delta, self.survey.inventory());
     }
 }
 

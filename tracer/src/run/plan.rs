@@ -190,6 +190,7 @@ pub(super) fn points(plan: &Plan, survey: &Survey, given: &[PointSpec]) -> Resul
             ifname: spec.ifname.clone(),
             netns,
             netns_name: inventory.name(netns).map(str::to_owned),
+            pod: inventory.namespaces.get(&netns).and_then(|ns| ns.pod.clone()),
             dir: spec.dir,
         };
         if let Some(other) = points.iter().find(|other| other.overlaps(&point)) {

@@ -5,12 +5,10 @@ use super::clock;
 use super::failure::Failure;
 use super::plan::Plan;
 use crate::cli::{RecordOptions, TraceOptions};
+use crate::sink;
 use crate::system::host;
-use rustix::fs::OFlags;
-use rustix::io::Errno;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use tracer_core::expect::Expectation;
 use tracer_core::journey;
@@ -37,24 +35,7 @@ impl Recorder {
         let path = options.file.clone();
         let cannot =
             |error: io::Error| Failure::Output(format!("--record {}: {error}", path.display()));
-        let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(no_link)
-            .open(&path)
-            .map_err(|error| match Errno::from_io_error(&error) {
-                Some(Errno::LOOP) => cannot(io::Error::other(
-                    "it is a symbolic link, and none is followed; give the file itself",
-                )),
-                _ => cannot(error),
-            })?;
-        if file.metadata().map_err(cannot)?.is_file() {
-            file.set_permissions(Permissions::from_mode(0o600))
-                .map_err(cannot)?;
-        }
+        let file = sink::private(&path).map_err(cannot)?;
         let redactor = match options.redact {
             true => Some(Redactor::new(secret().map_err(cannot)?)),
             false => None,

@@ -3,9 +3,11 @@
 use super::clock;
 use super::entries::Entries;
 use super::failure::Failure;
+use super::gone::Gone;
 use super::library::RuleReader;
 use super::live::Live;
 use super::node;
+use super::pcap::Pcap;
 use super::plan::{self, Plan};
 use super::probe;
 use super::record::Recorder;
@@ -24,6 +26,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Instant;
 use tracer_core::expect::ExitStatus;
 use tracer_core::journey::Settings;
+use tracer_core::point::Point;
 use tracer_core::report::Unavailable;
 use tracer_core::trace::Trace;
 
@@ -64,6 +67,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let probe = probe::prepare(options, plan, &survey)?;
     let recorder = options.record.as_ref().map(Recorder::create).transpose()?;
     let clocks = clock::now();
+    let pcap = pcap(options, &points, clocks.offset_ns())?;
     let mut trace = Trace::new(Settings::default(), clocks.offset_ns());
     if recorder.is_some() {
         trace.keep_journal();
@@ -102,11 +106,25 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let mut live = Live::new(
         plan, survey, watch, programs, ring, trace, seers, teller, words,
     );
+    live.pcap = pcap;
+    live.gone = Gone::new(&points);
     live.record_to(recorder, options, plan, (wanted, points, clocks))?;
     host::take_precedence();
     host::return_memory();
     announce(options, &live, start);
     live.run(options, probe, signals).await
+}
+
+/// The file for the packets, where one is asked for.
+fn pcap(
+    options: &TraceOptions,
+    points: &[Point],
+    offset_ns: i64,
+) -> Result<Option<Pcap>, Failure> {
+    let Some(path) = &options.pcap else {
+        return Ok(None);
+    };
+    Pcap::create(path, &host::kernel_release(), offset_ns, points).map(Some)
 }
 
 /// What shows rules at work; modules that are loaded later are waited for where there are probes to

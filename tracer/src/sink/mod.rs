@@ -1,5 +1,10 @@
-//! Where results and notes go: results on stdout, everything else on stderr. The only part of
-//! the output side that does I/O.
+//! Where results and notes go: results on stdout, everything else on stderr; and files that tell who
+//! talks to whom.
+
+mod file;
+pub mod pcapng;
+
+pub use file::private;
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, IsTerminal, Write};

@@ -87,6 +87,7 @@ impl Redactor {
         for point in &mut settings.points {
             self.name(&mut point.name);
             point.netns_name.iter_mut().for_each(|n| self.name(n));
+            point.pod.iter_mut().for_each(|pod| self.pod(pod));
         }
         if let Some(saw) = &mut settings.peer_saw {
             *saw = self.addresses.replace(*saw);

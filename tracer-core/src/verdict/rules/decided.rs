@@ -6,6 +6,7 @@ use super::{name, name_at};
 use crate::attribute::{Ruling, view};
 use crate::evaluate::At;
 use crate::event::NetnsId;
+use crate::journey::Journey;
 use crate::report::{
     Code, Finding, Rewrite, RewriteField, RewriteHook, Rule, RuleEvidence, Severity,
 };
@@ -15,36 +16,49 @@ use std::collections::BTreeSet;
 
 /// Findings about the rule behind one rewrite.
 pub(super) fn findings(
+    journey: &Journey,
     rewrite: &Rewrite,
     ruling: Option<&Ruling<'_, '_>>,
     context: &Context<'_>,
 ) -> Vec<Finding> {
     let mut found = Vec::new();
-    found.extend(stale_address(rewrite, context));
+    found.extend(stale_address(journey, rewrite, context));
     found.extend(unowned(rewrite));
     found.extend(ruling.and_then(|r| shadowed(rewrite, r)));
     found.extend(ruling.and_then(|r| two_backends(rewrite, r)));
     found
 }
 
-/// The source became an address that nobody here has.
-fn stale_address(rewrite: &Rewrite, context: &Context<'_>) -> Option<Finding> {
+/// The source became an address that nobody there has, as far as all of its addresses are known. One
+/// that answers come back to all the same is led there by other means.
+fn stale_address(
+    journey: &Journey,
+    rewrite: &Rewrite,
+    context: &Context<'_>,
+) -> Option<Finding> {
     let rule = rewrite.rule.as_ref()?;
-    let netns = NetnsId(rewrite.netns?);
-    let gone = !context.inventory.owns(netns, rewrite.to.addr)
+    let (netns, addr) = (NetnsId(rewrite.netns?), rewrite.to.addr);
+    let inventory = context.inventory;
+    let answers = journey.reply.hops().iter();
+    let mut answers = answers.filter(|hop| hop.place.netns == netns);
+    let gone = inventory.namespaces.contains_key(&netns)
+        && !inventory.owns(netns, addr)
+        && !answers.any(|hop| hop.tuples().any(|tuple| tuple.dst == addr))
         && rewrite.field == RewriteField::Src
         && rewrite.hook == Some(RewriteHook::Postrouting);
+    let former = inventory.holder_but(netns, addr);
+    let former = former.map_or_else(String::new, |name| format!(" ({name} has it, or had it)"));
     gone.then(|| Finding {
         text: format!(
-            "{} names {}, which no interface there has: answers to it find nobody",
+            "{} names {addr}, which no interface there has{former}: answers to it find nobody",
             name(rule),
-            rewrite.to.addr
         ),
         fix: Some(format!(
             "let the rule masquerade, or give the address back (`ip addr | grep {}`)",
             rewrite.to.addr
         )),
         rule: Some(rule.clone()),
+        data: json!({"address": addr}),
         ..finding(Code::StaleNatAddress, Severity::Warning)
     })
 }

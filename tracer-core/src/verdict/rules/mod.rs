@@ -46,7 +46,7 @@ pub(super) fn findings(
         let ruling = rulings
             .iter()
             .find(|r| Some(r.passage.netns.0) == rewrite.netns);
-        found.extend(decided::findings(rewrite, ruling, context));
+        found.extend(decided::findings(journey, rewrite, ruling, context));
     }
     found
 }

@@ -28,6 +28,9 @@ pub(super) fn merge(options: &MergeOptions) -> Result<ExitStatus, Failure> {
 /// One recording is told again as it was.
 fn alone(options: &MergeOptions, file: &Path) -> Result<ExitStatus, Failure> {
     let mut player = Player::open(file)?;
+    if let Some(path) = &options.pcap {
+        player.write_packets(path)?;
+    }
     let mut teller = Teller::new(&options.output, &player.replay.header().host);
     while let Some(parts) = player.step()? {
         for (_, flow) in parts {

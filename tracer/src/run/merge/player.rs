@@ -2,6 +2,7 @@
 
 use crate::render::escape;
 use crate::run::failure::Failure;
+use crate::run::pcap::Pcap;
 use crate::sink;
 use crate::source::{self, FileSource, SourceError};
 use std::path::Path;
@@ -13,6 +14,7 @@ pub(super) struct Player {
     source: Box<dyn FileSource>,
     pub(super) replay: Replay,
     over: bool,
+    pcap: Option<Pcap>,
 }
 
 impl Player {
@@ -26,20 +28,38 @@ impl Player {
             source,
             replay: Replay::new(*header),
             over: false,
+            pcap: None,
         })
+    }
+
+    /// Writes the packets of its flows from now on.
+    pub(super) fn write_packets(&mut self, path: &Path) -> Result<(), Failure> {
+        let header = self.replay.header();
+        let (offset_ns, points) = (header.clock.offset_ns(), &header.settings.points);
+        let pcap = Pcap::create(path, &header.kernel, offset_ns, points)?;
+        self.pcap = Some(pcap);
+        Ok(())
     }
 
     /// The flows that are told next; `None`: it is over.
     pub(super) fn step(&mut self) -> Result<Option<Vec<Part>>, Failure> {
         while !self.over {
             let parts = match self.source.next_record()? {
-                Some(record) => self.replay.take(record),
+                Some(record) => {
+                    if let (Some(pcap), Record::Event(event)) = (&mut self.pcap, &record) {
+                        pcap.sighted(event);
+                    }
+                    self.replay.take(record)
+                }
                 None => {
                     self.over = true;
                     self.replay.finish()
                 }
             };
             if !parts.is_empty() {
+                if let Some(pcap) = &mut self.pcap {
+                    pcap.told(&parts, self.replay.inventory())?;
+                }
                 return Ok(Some(parts));
             }
         }
@@ -58,7 +78,8 @@ impl Player {
 
     /// Says how the file ended, if there is anything to say.
     pub(super) fn remark(&self) {
-        if let Some(line) = self.source.remark() {
+        let left = self.pcap.as_ref().and_then(Pcap::remark);
+        for line in self.source.remark().into_iter().chain(left) {
             sink::note(&format!("srctrace: {}\n", escape(&line)));
         }
     }
