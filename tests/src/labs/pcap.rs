@@ -47,8 +47,20 @@ fn tshark(lab: &Lab, file: &str, filter: &str) -> Result<String> {
         "frame.comment",
     ];
     let fields = FIELDS.iter().flat_map(|field| ["-e", field]);
-    let args = ["-r", file, "-Y", filter, "-T", "fields", "-E", "separator=,"];
-    let args = args.into_iter().chain(["-o", "ip.check_checksum:TRUE"]).chain(fields);
+    let args = [
+        "-r",
+        file,
+        "-Y",
+        filter,
+        "-T",
+        "fields",
+        "-E",
+        "separator=,",
+    ];
+    let args = args
+        .into_iter()
+        .chain(["-o", "ip.check_checksum:TRUE"])
+        .chain(fields);
     let output = Command::new("tshark").args(args).output();
     let output = output.context("start tshark")?;
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -57,7 +69,11 @@ fn tshark(lab: &Lab, file: &str, filter: &str) -> Result<String> {
     let names = crate::trace::Names::of(&[(lab, "")]);
     let value = crate::trace::normal::normal("text", text.into(), &names);
     let text = value.as_str().unwrap_or_default().trim_end();
-    Ok(text.lines().map(without_flow).collect::<Vec<_>>().join("\n"))
+    Ok(text
+        .lines()
+        .map(without_flow)
+        .collect::<Vec<_>>()
+        .join("\n"))
 }
 
 /// A line without the flow's number, which is another one in each run.
@@ -67,12 +83,16 @@ fn without_flow(line: &str) -> &str {
 
 /// No packet of a file is one that tshark finds fault with.
 fn sound(lab: &Lab, file: &str) -> Result<()> {
-    same_text("malformed packets", &tshark(lab, file, "_ws.malformed")?, "")?;
+    same_text(
+        "malformed packets",
+        &tshark(lab, file, "_ws.malformed")?,
+        "",
+    )?;
     let mode = fs::metadata(file).context("the file")?.permissions().mode();
     same("the file's mode", mode & 0o777, 0o600)
 }
 
-const HANDSHAKE: &str = "";
+const HANDSHAKE: &str = include_str!("../../expect/pcap_handshake.txt");
 
 /// A connection through the gateway pod, at the three points and the devices between them.
 fn read_by_tshark() -> Result<()> {
@@ -82,11 +102,26 @@ fn read_by_tshark() -> Result<()> {
     let files = Files::new(&lab)?;
     let (file, record) = (files.path("a.pcapng"), files.path("a.srct"));
     let points = points(&lab);
-    let mut args = vec!["--dest", "10.12.5.4", "-w", &file, "--record", &record, "--host", "node-a"];
-    points.iter().for_each(|point| args.extend(["--point", point]));
+    let mut args = vec![
+        "--dest",
+        "10.12.5.4",
+        "-w",
+        &file,
+        "--record",
+        &record,
+        "--host",
+        "node-a",
+    ];
+    points
+        .iter()
+        .for_each(|point| args.extend(["--point", point]));
     let trace = Srctrace::new(&lab, &args).start()?;
     let outcome = StreamCall::new("peer-client", "10.12.5.4:443", 43_210).run(&lab)?;
-    same("what the far side saw", outcome, answered("10.12.9.4:43210")?)?;
+    same(
+        "what the far side saw",
+        outcome,
+        answered("10.12.9.4:43210")?,
+    )?;
     trace.wait_flows(1)?;
     same("the status", trace.stop()?.status, Some(0))?;
     sound(&lab, &file)?;
@@ -96,13 +131,21 @@ fn read_by_tshark() -> Result<()> {
     ensure!(data.lines().count() == 1, "the first data at tun0: {data}");
 
     let again = files.path("b.pcapng");
-    same("the status of merge", merge(&[&record, "-w", &again])?.status, Some(0))?;
-    let same_bytes = fs::read(&file).context("a.pcapng")? == fs::read(&again).context("b.pcapng")?;
-    ensure!(same_bytes, "the recording's packets are others than the live ones");
+    same(
+        "the status of merge",
+        merge(&[&record, "-w", &again])?.status,
+        Some(0),
+    )?;
+    let same_bytes =
+        fs::read(&file).context("a.pcapng")? == fs::read(&again).context("b.pcapng")?;
+    ensure!(
+        same_bytes,
+        "the recording's packets are others than the live ones"
+    );
     Ok(())
 }
 
-const PROTOCOLS: &str = "";
+const PROTOCOLS: &str = include_str!("../../expect/pcap_protocols.txt");
 
 /// UDP, ICMP, and ICMPv6 through a node that masquerades IPv4.
 fn protocols() -> Result<()> {
@@ -110,7 +153,10 @@ fn protocols() -> Result<()> {
     let _server = crate::traffic::UdpServer::start(&lab, "peer", "10.20.30.40:53")?;
     let files = Files::new(&lab)?;
     let file = files.path("a.pcapng");
-    let trace = Srctrace::new(&lab, &["--dest", PEER, "--dest", PEER6, "-w", &file]).start()?;
+    let args = [
+        "--dest", PEER, "--dest", PEER6, "-w", &file, "--host", "node-a",
+    ];
+    let trace = Srctrace::new(&lab, &args).start()?;
     let udp = UdpCall::new("pod", 1003, "10.20.30.40:53").run(&lab)?;
     ensure!(udp.seen().is_some(), "{udp:?}");
     for (to, id) in [(PEER, 4711), (PEER6, 4712)] {
@@ -120,7 +166,10 @@ fn protocols() -> Result<()> {
     same("the status", report.status, Some(0))?;
     same("flows", report.flows()?.len(), 3)?;
     sound(&lab, &file)?;
-    let mut lines: Vec<String> = tshark(&lab, &file, "frame")?.lines().map(str::to_owned).collect();
+    let mut lines: Vec<String> = tshark(&lab, &file, "frame")?
+        .lines()
+        .map(str::to_owned)
+        .collect();
     // Flows are told in no order.
     lines.sort();
     same_text("the packets", &lines.join("\n"), PROTOCOLS.trim())

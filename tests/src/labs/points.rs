@@ -147,7 +147,11 @@ fn from_tun() -> Result<()> {
     let args = ["--dest", PEER, "--point", &tun, "--point", &pod];
     let trace = Srctrace::new(&lab, &args).start()?;
     let answer = device.echo("10.8.0.2", PEER, 4711)?;
-    same("the answer's addresses", answer, (PEER.into(), "10.8.0.2".into()))?;
+    same(
+        "the answer's addresses",
+        answer,
+        (PEER.into(), "10.8.0.2".into()),
+    )?;
     let report = trace.stop()?;
     let claims = "icmp 10.8.0.2:4711 > 10.20.30.40:0 from gateway vpn
          request src 10.8.0.2:4711 > 10.12.9.4:4711 at gateway, postrouting, netfilter, by conntrack, and back
@@ -176,13 +180,22 @@ fn recorded() -> Result<()> {
     let args = ["--dest", PEER, "--dest", BACKEND, "--record", &file];
     let trace = start(&lab, &args).start()?;
     for sport in [43_210, 43_211] {
-        ask(&lab, "10.20.30.40:443", sport, &format!("10.12.9.4:{sport}"))?;
+        ask(
+            &lab,
+            "10.20.30.40:443",
+            sport,
+            &format!("10.12.9.4:{sport}"),
+        )?;
     }
     ask(&lab, "10.12.5.4:443", 43_212, "10.12.9.4:43212")?;
     trace.wait_flows(3)?;
     let live = trace.stop()?;
     let again = merge(&[&file])?;
-    same_text("the report", &again.lines.join("\n"), &live.lines.join("\n"))?;
+    same_text(
+        "the report",
+        &again.lines.join("\n"),
+        &live.lines.join("\n"),
+    )?;
     let counts = |report: &Report| -> Result<Vec<(String, u64, u64)>> {
         let summary = report.summary()?;
         let points = summary["points"].as_array().context("points")?.clone();
@@ -194,7 +207,9 @@ fn recorded() -> Result<()> {
         Ok(points.iter().map(one).collect())
     };
     let should = [("tun", 3, 0), ("pod", 3, 0), ("backend", 1, 2)];
-    let should: Vec<_> = should.map(|(name, saw, never)| (name.to_owned(), saw, never)).into();
+    let should: Vec<_> = should
+        .map(|(name, saw, never)| (name.to_owned(), saw, never))
+        .into();
     same("what the points saw", counts(&again)?, should)?;
     let groups = merge(&[&file, "--group"])?.flows()?;
     let groups: Vec<_> = groups
@@ -220,16 +235,24 @@ fn wrong() -> Result<()> {
     let vpn = lab.netns("vpn");
     let cases: [(&[&str], &str); 7] = [
         (&["a=nothing"], "there is no such interface"),
-        (&[&format!("a=tunn0@{vpn}")], "there is no such interface; there are: tun0, eth0, lo"),
+        (
+            &[&format!("a=tunn0@{vpn}")],
+            "there is no such interface; there are: tun0, eth0, lo",
+        ),
         (&["a=eth0@no-such-netns"], "no-such-netns"),
         (&["a=eth0@999999999"], "999999999"),
-        (&[&format!("a=eth0@{}", lab.netns("peer"))], "add it to --scope"),
+        (
+            &[&format!("a=eth0@{}", lab.netns("peer"))],
+            "add it to --scope",
+        ),
         (&["a=eth0", "a=lo"], "there is a point of that name already"),
         (&["a=eth0", "b=eth0:out"], "the point a is there already"),
     ];
     for (given, said) in cases {
         let mut args = vec!["--dest", PEER];
-        given.iter().for_each(|point| args.extend(["--point", point]));
+        given
+            .iter()
+            .for_each(|point| args.extend(["--point", point]));
         let report = Srctrace::new(&lab, &args).run_to_end()?;
         let stderr = &report.stderr;
         ensure!(

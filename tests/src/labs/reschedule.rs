@@ -140,7 +140,11 @@ fn gone_elsewhere() -> Result<()> {
     lab.delete_ns("vpn");
     let report = trace.stop()?;
     let names = Names::of(&[(&lab, "")]);
-    let summary = crate::trace::normal::normal("text", report.summary()?["observed_by"]["unavailable"].clone(), &names);
+    let summary = crate::trace::normal::normal(
+        "text",
+        report.summary()?["observed_by"]["unavailable"].clone(),
+        &names,
+    );
     let row = serde_json::json!({
         "what": "vpn",
         "why": "its network namespace went away while the trace ran, and nothing here took its place: it was deleted, or \

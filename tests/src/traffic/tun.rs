@@ -34,14 +34,21 @@ impl Tun {
                 .context("open /dev/net/tun")?;
             // SAFETY: all zero bytes are a valid ifreq.
             let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-            ensure!(ifname.len() < request.ifr_name.len(), "{ifname} is too long");
+            ensure!(
+                ifname.len() < request.ifr_name.len(),
+                "{ifname} is too long"
+            );
             for (to, from) in request.ifr_name.iter_mut().zip(ifname.bytes()) {
                 *to = from as libc::c_char;
             }
             request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
             // SAFETY: the descriptor is open, and the request lives during the call.
             let made = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
-            ensure!(made == 0, "make {ifname}: {}", std::io::Error::last_os_error());
+            ensure!(
+                made == 0,
+                "make {ifname}: {}",
+                std::io::Error::last_os_error()
+            );
             Ok(Self(file))
         })?
     }
@@ -52,7 +59,9 @@ impl Tun {
     /// When none does.
     pub fn echo(&self, from: &str, to: &str, id: u16) -> Result<(String, String)> {
         let packet = packet(from.parse()?, to.parse()?, &message(ECHO_REQUEST, id));
-        (&self.0).write_all(&packet).context("write to the tun device")?;
+        (&self.0)
+            .write_all(&packet)
+            .context("write to the tun device")?;
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
@@ -61,10 +70,13 @@ impl Tun {
                 continue;
             }
             let mut got = [0; 2048];
-            let read = (&self.0).read(&mut got).context("read from the tun device")?;
+            let read = (&self.0)
+                .read(&mut got)
+                .context("read from the tun device")?;
             // The device has neighbours to look for, too: only ICMP counts.
             if read > IP_HEADER && got[0] == 0x45 && got[9] == 1 {
-                let addr = |at: usize| Ipv4Addr::new(got[at], got[at + 1], got[at + 2], got[at + 3]);
+                let addr =
+                    |at: usize| Ipv4Addr::new(got[at], got[at + 1], got[at + 2], got[at + 3]);
                 return Ok((addr(12).to_string(), addr(16).to_string()));
             }
         }

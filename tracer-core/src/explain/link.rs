@@ -22,7 +22,9 @@ pub(super) fn neighbour(scene: &Scene<'_>) -> Explanation {
     let route = scene.route_by(next);
     let led = route.as_ref().map_or_else(String::new, |route| {
         let former = scene.holder(next);
-        let former = former.map_or_else(String::new, |name| format!(" ({name} has that address, or had it)"));
+        let former = former.map_or_else(String::new, |name| {
+            format!(" ({name} has that address, or had it)")
+        });
         format!("; its route {route} leads there{former}")
     });
     Explanation::new(format!(

@@ -60,7 +60,11 @@ impl Shelf {
         for (direction, hops) in ways {
             for hop in hops {
                 let events = self.at(hop, journey);
-                found.extend(events.into_iter().map(|event| (direction, hop.place, event)));
+                found.extend(
+                    events
+                        .into_iter()
+                        .map(|event| (direction, hop.place, event)),
+                );
             }
         }
         found.sort_by_key(|(_, _, event)| event.time_ns);

@@ -2,8 +2,9 @@
 
 use crate::attribute::role_word;
 use crate::event::{Dir, Event, Fragment};
-use crate::report::{Flow, Rewrite, RewriteDirection, RewriteField};
+use crate::report::{AddrPort, Flow, Rewrite, RewriteDirection, RewriteField};
 use crate::verdict::agent_words;
+use std::net::SocketAddr;
 
 /// One packet, as a capture file's comment says it. `n`: its hop's number; a reply has that of the
 /// request there, if it was there.
@@ -25,26 +26,30 @@ pub(super) fn comment(
     }];
     let rewrites = flow.rewrites.iter().filter(|r| r.direction == direction);
     for rewrite in rewrites.filter(|r| n.is_some() && r.between[1] == n) {
-        parts.push(format!("{} just before", rewritten(rewrite)));
+        parts.push(format!("{} just before", rewritten(flow, rewrite)));
     }
     let rewrites = flow.rewrites.iter().filter(|r| r.direction == direction);
     let delivered = |r: &&Rewrite| n.is_some() && r.between[1].is_none() && r.between[0] == n;
     for rewrite in rewrites.filter(delivered) {
-        parts.push(format!("{} right after", rewritten(rewrite)));
+        parts.push(format!("{} right after", rewritten(flow, rewrite)));
     }
     parts.extend(about(event));
     parts.push(format!("flow {}", flow.id));
     parts.join("; ")
 }
 
-fn rewritten(rewrite: &Rewrite) -> String {
+fn rewritten(flow: &Flow, rewrite: &Rewrite) -> String {
     let field = match rewrite.field {
         RewriteField::Src => "source",
         RewriteField::Dst => "destination",
         RewriteField::Sport => "source port",
         RewriteField::Dport => "destination port",
     };
-    let end = |end: &crate::report::AddrPort| std::net::SocketAddr::new(end.addr, end.port);
+    let end = |end: &AddrPort| match end.port {
+        // The way back of an echo has no identifier on that side.
+        0 if flow.flow.proto.0.is_icmp() => end.addr.to_string(),
+        port => SocketAddr::new(end.addr, port).to_string(),
+    };
     format!(
         "{field} rewritten from {} to {} {}{}",
         end(&rewrite.from),
@@ -62,7 +67,9 @@ fn about(event: &Event) -> Vec<String> {
     }
     if event.print.wire_packets > 1 {
         let packets = event.print.wire_packets;
-        parts.push(format!("one buffer that becomes {packets} packets on the wire"));
+        parts.push(format!(
+            "one buffer that becomes {packets} packets on the wire"
+        ));
     }
     if let Some(vlan) = event.vlan {
         parts.push(format!("VLAN {vlan}"));

@@ -27,7 +27,9 @@ impl Inventory {
             0 => "default".to_owned(),
             _ => route.to.to_string(),
         };
-        let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
+        let via = route
+            .via
+            .map_or_else(String::new, |via| format!(" via {via}"));
         let device = self.link(netns, route.ifindex).map(|link| &link.name);
         let device = device.map_or_else(String::new, |name| format!(" dev {name}"));
         format!("{to}{via}{device}")

@@ -73,10 +73,7 @@ fn changed(flow: &Flow, rewrite: &Rewrite) -> Finding {
 }
 
 /// The last point that saw the packet before a change, and the first after it.
-fn around<'a>(
-    flow: &'a Flow,
-    rewrite: &Rewrite,
-) -> (Option<&'a PointView>, Option<&'a PointView>) {
+fn around<'a>(flow: &'a Flow, rewrite: &Rewrite) -> (Option<&'a PointView>, Option<&'a PointView>) {
     let [from, to] = rewrite.between;
     let met = |point: &&PointView| point.hop.is_some();
     // A change without a hop before it was made before the first; without one after it, behind the last.

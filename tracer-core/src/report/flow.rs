@@ -1,8 +1,6 @@
 //! The `flow` object.
 
-use super::{
-    Code, Delivery, Drop, Finding, PointView, ProtoTuple, Proxy, Rewrite, TupleView,
-};
+use super::{Code, Delivery, Drop, Finding, PointView, ProtoTuple, Proxy, Rewrite, TupleView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;

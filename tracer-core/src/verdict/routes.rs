@@ -1,8 +1,9 @@
 //! Routes that hold only for as long as a pod stays where it is.
 
 use super::findings::finding;
+use crate::attribute::number_at;
 use crate::event::{Dir, NetnsId};
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Role};
 use crate::journey::{Hop, Journey};
 use crate::report::{Code, Finding, Severity};
 use serde_json::json;
@@ -15,7 +16,14 @@ pub(super) fn findings(journey: &Journey, inventory: &Inventory) -> Vec<Finding>
     ];
     let mut found: Vec<Finding> = Vec::new();
     for (hops, what) in ways {
-        for next in hops.iter().filter_map(|hop| unstable(hop, what, inventory)) {
+        for hop in hops {
+            let Some(next) = unstable(hop, what, inventory) else {
+                continue;
+            };
+            let next = Finding {
+                hop: number_at(journey, hop.place),
+                ..next
+            };
             if !found.iter().any(|known| known.data == next.data) {
                 found.push(next);
             }
@@ -31,11 +39,15 @@ fn unstable(hop: &Hop, what: &str, inventory: &Inventory) -> Option<Finding> {
     let dst = hop.tuples().next_back()?.dst;
     let route = inventory.route_to(netns, dst)?;
     let via = route.via.filter(|via| *via != dst)?;
-    if hop.place.dir == Dir::Ingress || route.ifindex != hop.place.ifindex {
+    let elsewhere = inventory.role(netns) == Role::External;
+    if elsewhere || hop.place.dir == Dir::Ingress || route.ifindex != hop.place.ifindex {
         return None;
     }
     let pod = inventory.pod_behind(netns, via)?;
-    let (route, pod) = (inventory.route_words(netns, route), pod_name(pod, inventory));
+    let (route, pod) = (
+        inventory.route_words(netns, route),
+        pod_name(pod, inventory),
+    );
     let space = space(netns, inventory);
     Some(Finding {
         text: format!(
@@ -58,6 +70,9 @@ fn space(netns: NetnsId, inventory: &Inventory) -> String {
 }
 
 fn pod_name(netns: NetnsId, inventory: &Inventory) -> String {
-    let pod = inventory.namespaces.get(&netns).and_then(|ns| ns.pod.clone());
+    let pod = inventory
+        .namespaces
+        .get(&netns)
+        .and_then(|ns| ns.pod.clone());
     pod.unwrap_or_else(|| space(netns, inventory))
 }

@@ -232,7 +232,13 @@ pub(super) struct TraceArgs {
     #[arg(long, conflicts_with = "group", help_heading = "Output")]
     pub(super) each_packet: bool,
     /// Write the packets of each flow as pcapng: an interface per device or point, headers, and comments
-    #[arg(short = 'w', long, value_name = "FILE.pcapng", conflicts_with = "redact", help_heading = "Output")]
+    #[arg(
+        short = 'w',
+        long,
+        value_name = "FILE.pcapng",
+        conflicts_with = "redact",
+        help_heading = "Output"
+    )]
     pub(super) pcap: Option<PathBuf>,
     /// Record what the trace sees, to be merged with other machines' recordings or told again
     #[arg(long, value_name = "FILE.srct", help_heading = "Output")]

@@ -35,7 +35,10 @@ impl Gone {
     pub(super) fn told(&mut self, flow: &Flow, node: Option<NetnsId>) {
         for into in flow.hops.iter().filter(|hop| hop.dir == Dir::Ingress) {
             let mut out = flow.hops.iter().filter(|hop| hop.dir == Dir::Egress);
-            let Some(netns) = into.netns.filter(|_| out.any(|hop| hop.netns == into.netns)) else {
+            let Some(netns) = into
+                .netns
+                .filter(|_| out.any(|hop| hop.netns == into.netns))
+            else {
                 continue;
             };
             if node != Some(NetnsId(netns)) && self.needed.len() < MOST {
@@ -55,11 +58,16 @@ impl Gone {
             }
             if self.needed.contains(id) {
                 let name = name(*id, namespace);
-                note(&format!("{name} went away; what takes its place here is followed"));
+                note(&format!(
+                    "{name} went away; what takes its place here is followed"
+                ));
             }
         }
         for id in &delta.added {
-            let former = self.went.iter().filter(|(old, _)| self.needed.contains(old));
+            let former = self
+                .went
+                .iter()
+                .filter(|(old, _)| self.needed.contains(old));
             let mut former = former.filter(|(_, was)| succeeds(*id, was, inventory));
             if let (Some((old, was)), Some(new)) = (former.next(), inventory.namespaces.get(id)) {
                 let (old, new) = (name(*old, was), name(*id, new));
@@ -69,7 +77,11 @@ impl Gone {
     }
 
     /// What is needed, went, and has no successor here: told by its absence from now on.
-    pub(super) fn missing(&self, here: impl Fn(NetnsId) -> bool, inventory: &Inventory) -> Vec<Unavailable> {
+    pub(super) fn missing(
+        &self,
+        here: impl Fn(NetnsId) -> bool,
+        inventory: &Inventory,
+    ) -> Vec<Unavailable> {
         let former = inventory.replaced.iter();
         let former = former.map(|(id, former)| (id, &former.namespace));
         let went: BTreeMap<&NetnsId, &Namespace> = former.chain(&self.went).collect();

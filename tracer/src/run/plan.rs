@@ -2,9 +2,7 @@
 //! attached before all of it is known to be right.
 
 use super::failure::Failure;
-use crate::cli::{
-    Dest, FromRef, NetnsRef, PodRef, PointSpec, PortRange, Resolved, TraceOptions,
-};
+use crate::cli::{Dest, FromRef, NetnsRef, PodRef, PointSpec, PortRange, Resolved, TraceOptions};
 use crate::kernel::Filter;
 use crate::system::netns::{Discovery, Netns, discover, resolve};
 use crate::system::{Roots, Scope, Survey, SystemError, pods};
@@ -163,7 +161,11 @@ fn index_of(survey: &Survey, netns: NetnsId, name: &str) -> Result<u32, String> 
 
 /// The points that were given names. Each must be there, or a slip of the pen would be told as a point
 /// that saw nothing.
-pub(super) fn points(plan: &Plan, survey: &Survey, given: &[PointSpec]) -> Result<Vec<Point>, Failure> {
+pub(super) fn points(
+    plan: &Plan,
+    survey: &Survey,
+    given: &[PointSpec],
+) -> Result<Vec<Point>, Failure> {
     let mut points: Vec<Point> = Vec::new();
     for spec in given {
         let wrong = |why: &str| {
@@ -172,9 +174,11 @@ pub(super) fn points(plan: &Plan, survey: &Survey, given: &[PointSpec]) -> Resul
         };
         let netns = match &spec.netns {
             None => plan.node.id,
-            Some(from) => origin(&plan.roots, survey, from)
-                .map_err(|error| wrong(&crate::render::escape(&error.to_string())))?
-                .id,
+            Some(from) => {
+                origin(&plan.roots, survey, from)
+                    .map_err(|error| wrong(&crate::render::escape(&error.to_string())))?
+                    .id
+            }
         };
         let inventory = survey.inventory();
         if !inventory.namespaces.contains_key(&netns) {
@@ -190,7 +194,10 @@ pub(super) fn points(plan: &Plan, survey: &Survey, given: &[PointSpec]) -> Resul
             ifname: spec.ifname.clone(),
             netns,
             netns_name: inventory.name(netns).map(str::to_owned),
-            pod: inventory.namespaces.get(&netns).and_then(|ns| ns.pod.clone()),
+            pod: inventory
+                .namespaces
+                .get(&netns)
+                .and_then(|ns| ns.pod.clone()),
             dir: spec.dir,
         };
         if let Some(other) = points.iter().find(|other| other.overlaps(&point)) {

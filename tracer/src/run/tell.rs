@@ -150,11 +150,7 @@ fn way(flow: &Flow) -> String {
         .map(|r| format!("{:?}{:?}{:?}", r.field, r.place, r.agent));
     let findings = flow.findings.iter().map(|f| format!("{:?}", f.code));
     let points = flow.points.iter().map(|p| format!("{:?}", p.seen));
-    let parts: Vec<String> = hops
-        .chain(points)
-        .chain(changes)
-        .chain(findings)
-        .collect();
+    let parts: Vec<String> = hops.chain(points).chain(changes).chain(findings).collect();
     format!(
         "{:?} {:?} {parts:?}",
         flow.delivery.code, flow.verdict.source

@@ -116,11 +116,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
 }
 
 /// The file for the packets, where one is asked for.
-fn pcap(
-    options: &TraceOptions,
-    points: &[Point],
-    offset_ns: i64,
-) -> Result<Option<Pcap>, Failure> {
+fn pcap(options: &TraceOptions, points: &[Point], offset_ns: i64) -> Result<Option<Pcap>, Failure> {
     let Some(path) = &options.pcap else {
         return Ok(None);
     };

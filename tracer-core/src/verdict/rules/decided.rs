@@ -31,11 +31,7 @@ pub(super) fn findings(
 
 /// The source became an address that nobody there has, as far as all of its addresses are known. One
 /// that answers come back to all the same is led there by other means.
-fn stale_address(
-    journey: &Journey,
-    rewrite: &Rewrite,
-    context: &Context<'_>,
-) -> Option<Finding> {
+fn stale_address(journey: &Journey, rewrite: &Rewrite, context: &Context<'_>) -> Option<Finding> {
     let rule = rewrite.rule.as_ref()?;
     let (netns, addr) = (NetnsId(rewrite.netns?), rewrite.to.addr);
     let inventory = context.inventory;

@@ -2,9 +2,7 @@
 
 use tracer_core::group::Groups;
 use tracer_core::recording::Replay;
-use tracer_core::report::{
-    Events, Flows, ObservedBy, PointSum, SCHEMA, Summary, Unavailable,
-};
+use tracer_core::report::{Events, Flows, ObservedBy, PointSum, SCHEMA, Summary, Unavailable};
 
 /// The run's own summary, with what was told of it anew.
 pub(super) fn alone(replay: &Replay) -> Summary {
