@@ -20,6 +20,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("merged_two_machines", &["E4"], two_machines),
     // An emulated machine takes too long to read the rules of so many namespaces twice.
     Case::new("merged_where_it_was_lost", &["B1"], where_it_was_lost).on(NATIVE),
+    Case::new("merged_points_of_two_machines", &["C1", "E4"], points),
     Case::new("merged_redacted_recordings", &["E4"], redacted),
 ];
 
@@ -155,6 +156,35 @@ fn in_one_time(report: &Report) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Points of the same name on both machines: between which of them each change lies.
+fn points() -> Result<()> {
+    let lab = machines("mergept")?;
+    let _tcp = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
+    let both = Both::start(&lab, &["--point", "uplink=eth0", "--point", "lo=lo"])?;
+    let outcome = StreamCall::new("pod", "10.20.30.40:443", 43_210).run(&lab)?;
+    same("tcp", outcome, answered("10.20.0.1:43210")?)?;
+    both.near.wait_flows(1)?;
+    let (report, text) = both.merge()?;
+    for line in [
+        "the source changed from 10.12.3.4 to 10.100.0.5 before the point uplink of node-a, the first that saw it: the node translates",
+        "the source changed from 10.100.0.5 to 10.20.0.1 between the points uplink of node-a and uplink of peer-b: downstream of node, by whom was not seen",
+        "point lo (lo of peer) never saw this flow",
+    ] {
+        ensure!(text.contains(line), "lacks {line:?}:\n{text}");
+    }
+    hold(
+        &lab,
+        &report,
+        "merged_points_of_two_machines",
+        &["tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
+             request src 10.12.3.4:43210 > 10.100.0.5:43210 at node, postrouting, netfilter, by conntrack, and back
+             rule iptables-legacy nat/IP-MASQ 1
+             request src 10.100.0.5:43210 > 10.20.0.1:43210 at downstream, null, unknown, by between, and back
+             source-rewritten, on the wire 10.20.0.1, completed"],
+        &[(0, "changed-between-points")],
+    )
 }
 
 fn two_machines() -> Result<()> {

@@ -55,7 +55,7 @@ impl Names {
         }
         for (lab, word) in labs {
             for (ns, inode) in lab.former() {
-                replacements.push((inode.to_string(), format!("<netns of {word}{ns} before>")));
+                replacements.push((inode.to_string(), format!("<netns of {word}{ns}>")));
             }
         }
         replacements.extend(

@@ -37,7 +37,7 @@ fn ipv4(event: &Event) -> Vec<u8> {
     let mut bytes = vec![0x45, 0];
     bytes.extend(length.to_be_bytes());
     bytes.extend((print.ip_id.unwrap_or(0) as u16).to_be_bytes());
-    bytes.extend((print.frag_offset / 8 | more).to_be_bytes());
+    bytes.extend(((print.frag_offset / 8) | more).to_be_bytes());
     bytes.extend([print.ttl, event.tuple.proto.0, 0, 0]);
     addresses(&event.tuple, &mut bytes);
     let sum = checksum(&bytes);
@@ -62,7 +62,7 @@ fn ipv6(event: &Event) -> Vec<u8> {
     if !whole {
         let more = u16::from(print.fragment == Fragment::First);
         bytes.extend([event.tuple.proto.0, 0]);
-        bytes.extend((print.frag_offset & !7 | more).to_be_bytes());
+        bytes.extend(((print.frag_offset & !7) | more).to_be_bytes());
         bytes.extend(print.ip_id.unwrap_or(0).to_be_bytes());
     }
     bytes
@@ -128,4 +128,135 @@ fn checksum(bytes: &[u8]) -> u16 {
         .sum();
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Fingerprint, Icmp, Matched, NetnsId, Reasons, Tap, Tcp};
+
+    fn event(proto: Proto, src: &str, dst: &str, l3_len: u32, print: Fingerprint) -> Event {
+        let tuple = Tuple {
+            src: src.parse().unwrap(),
+            sport: 43210,
+            dst: dst.parse().unwrap(),
+            dport: if proto.is_icmp() { 0 } else { 443 },
+            proto,
+        };
+        Event {
+            time_ns: 1,
+            skb: 2,
+            tap: Tap::Receive,
+            netns: Some(NetnsId(3)),
+            ifindex: 4,
+            tuple,
+            print: Fingerprint {
+                ttl: 64,
+                wire_packets: 1,
+                ..print
+            },
+            reasons: Reasons(0),
+            matched: Matched::Forward,
+            mark: None,
+            conntrack: None,
+            conntrack_known: false,
+            quoted: None,
+            vlan: None,
+            local: false,
+            process: None,
+            l3_len,
+            packets: 1,
+            bytes: l3_len.into(),
+        }
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        let words = bytes.chunks(4).map(|word| {
+            let digits = word.iter().map(|byte| format!("{byte:02x}"));
+            digits.collect::<String>()
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_syn_says_how_long_its_options_were_and_leaves_them_off() {
+        let print = Fingerprint {
+            tcp: Some(Tcp {
+                seq: 0x0102_0304,
+                ack: 0,
+                flags: Tcp::SYN,
+            }),
+            ip_id: Some(0x1234),
+            ..Fingerprint::default()
+        };
+        let event = event(Proto::TCP, "10.12.3.4", "10.20.30.40", 60, print);
+        assert_eq!(
+            hex(&headers(&event)),
+            "4500003c 12340000 4006333d 0a0c0304 0a141e28 \
+             a8ca01bb 01020304 00000000 a0020000 00000000"
+        );
+    }
+
+    #[test]
+    fn of_a_fragment_only_what_is_there() {
+        let print = |fragment, frag_offset, payload_len| Fingerprint {
+            fragment,
+            frag_offset,
+            payload_len,
+            ip_id: Some(0x0a0b_0c0d),
+            ..Fingerprint::default()
+        };
+        let v6 = |print| event(Proto::UDP, "fd12::4", "fd50::20", 1496, print);
+        let first = headers(&v6(print(Fragment::First, 0, 1440)));
+        assert_eq!(
+            hex(&first[..8]) + " " + &hex(&first[40..]),
+            "60000000 05b02c40 11000001 0a0b0c0d a8ca01bb"
+        );
+        let later = headers(&v6(print(Fragment::Later, 1448, 1448)));
+        assert_eq!(hex(&later[40..]), "110005a8 0a0b0c0d");
+    }
+
+    #[test]
+    fn an_error_ends_where_what_it_quotes_begins() {
+        let print = Fingerprint {
+            icmp: Some(Icmp {
+                kind: 3,
+                code: 1,
+                seq: 0,
+            }),
+            ..Fingerprint::default()
+        };
+        let mut error = event(Proto::ICMP, "10.1.1.1", "10.12.3.4", 56, print);
+        assert_eq!(headers(&error).len(), 28);
+        error.quoted = Some(Box::new(error.tuple));
+        assert_eq!(headers(&error).len(), 24);
+    }
+
+    #[test]
+    fn nothing_is_longer_than_the_packet() {
+        let short = event(
+            Proto::TCP,
+            "10.1.1.1",
+            "10.12.3.4",
+            22,
+            Fingerprint::default(),
+        );
+        assert_eq!(headers(&short).len(), 20);
+        let huge = Fingerprint {
+            tcp: Some(Tcp {
+                seq: 1,
+                ack: 1,
+                flags: Tcp::ACK,
+            }),
+            payload_len: 131_072,
+            wire_packets: 91,
+            ..Fingerprint::default()
+        };
+        let huge = event(Proto::TCP, "10.1.1.1", "10.12.3.4", 131_124, huge);
+        let bytes = headers(&huge);
+        assert_eq!(
+            (bytes.len(), &bytes[2..4], bytes[32]),
+            (40, &[0, 0][..], 0x80)
+        );
+    }
 }

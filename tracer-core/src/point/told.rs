@@ -29,15 +29,27 @@ fn is_of_source(rewrite: &Rewrite) -> bool {
 /// Nothing changed the source, or nobody can say: at which points it was one and the same.
 fn same(flow: &Flow) -> String {
     let saw = flow.points.iter().filter(|point| point.source.is_some());
-    let saw: Vec<&PointView> = saw.collect();
+    let mut saw: Vec<&PointView> = saw.collect();
+    saw.sort_by_key(|point| point.hop);
     let kept = flow.verdict.source == SourceCode::SourcePreserved;
     match saw.as_slice() {
         [first, .., last] if kept && saw.iter().all(|p| p.source == first.source) => {
-            let front = saw[..saw.len() - 1].iter().map(|p| p.name.as_str());
+            let front = saw[..saw.len() - 1].iter().map(|point| called(flow, point));
             let front = front.collect::<Vec<_>>().join(", ");
-            format!("; the same at the points {front} and {}", last.name)
+            format!(
+                "; the same at the points {front} and {}",
+                called(flow, last)
+            )
         }
         _ => String::new(),
+    }
+}
+
+/// A point in a sentence: with its host where there are several.
+fn called(flow: &Flow, point: &PointView) -> String {
+    match flow.points.iter().all(|other| other.host == point.host) {
+        true => point.name.clone(),
+        false => format!("{} of {}", point.name, point.host),
     }
 }
 
@@ -45,13 +57,15 @@ fn same(flow: &Flow) -> String {
 fn changed(flow: &Flow, rewrite: &Rewrite) -> Finding {
     let (before, after) = around(flow, rewrite);
     let name = |point: Option<&PointView>| point.map(|p| p.name.clone());
+    let called = |point: &PointView| called(flow, point);
     let between = match (before, after) {
-        (Some(a), Some(b)) => format!("between the points {} and {}", a.name, b.name),
-        (None, Some(b)) => format!("before the point {}, the first that saw it", b.name),
-        (Some(a), None) => format!("after the point {}, the last that saw it", a.name),
+        (Some(a), Some(b)) => format!("between the points {} and {}", called(a), called(b)),
+        (None, Some(b)) => format!("before the point {}, the first that saw it", called(b)),
+        (Some(a), None) => format!("after the point {}, the last that saw it", called(a)),
         (None, None) => "where no point saw it".to_owned(),
     };
-    let own = before.is_some_and(|point| is_within(flow, point, rewrite));
+    let beyond = rewrite.place == Where::Downstream;
+    let own = !beyond && before.is_some_and(|point| is_within(flow, point, rewrite));
     let (downstream, who) = (before.filter(|_| !own), who(flow, rewrite));
     let downstream = downstream.map_or_else(String::new, |point| {
         format!("downstream of {}, ", space(flow, point))

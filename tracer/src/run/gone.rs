@@ -71,7 +71,11 @@ impl Gone {
             let mut former = former.filter(|(_, was)| succeeds(*id, was, inventory));
             if let (Some((old, was)), Some(new)) = (former.next(), inventory.namespaces.get(id)) {
                 let (old, new) = (name(*old, was), name(*id, new));
-                note(&format!("{new} has taken the place of {old}"));
+                let said = match old == new {
+                    true => format!("{new} is there again, in a new network namespace"),
+                    false => format!("{new} has taken the place of {old}"),
+                };
+                note(&said);
             }
         }
     }

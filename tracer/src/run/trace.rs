@@ -28,7 +28,7 @@ use tracer_core::expect::ExitStatus;
 use tracer_core::journey::Settings;
 use tracer_core::point::Point;
 use tracer_core::report::Unavailable;
-use tracer_core::trace::Trace;
+use tracer_core::trace::{Trace, Wanted};
 
 /// Runs a trace to its end.
 pub(super) fn trace(options: &TraceOptions) -> Result<ExitStatus, Failure> {
@@ -68,13 +68,8 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let recorder = options.record.as_ref().map(Recorder::create).transpose()?;
     let clocks = clock::now();
     let pcap = pcap(options, &points, clocks.offset_ns())?;
-    let mut trace = Trace::new(Settings::default(), clocks.offset_ns());
-    if recorder.is_some() {
-        trace.keep_journal();
-    }
-    trace.want(wanted.clone());
+    let mut trace = fresh(options, clocks.offset_ns(), &wanted);
     trace.name_points(points.clone(), &survey.inventory().host);
-    trace.check(options.check.checks());
     let doubt = node::doubt(options, plan, &survey);
     doubt.iter().for_each(|u| trace.unavailable(u.clone()));
     let mut reasons = BTreeMap::new();
@@ -113,6 +108,17 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     host::return_memory();
     announce(options, &live, start);
     live.run(options, probe, signals).await
+}
+
+/// A trace that has seen nothing yet.
+fn fresh(options: &TraceOptions, offset_ns: i64, wanted: &Wanted) -> Trace {
+    let mut trace = Trace::new(Settings::default(), offset_ns);
+    if options.record.is_some() {
+        trace.keep_journal();
+    }
+    trace.want(wanted.clone());
+    trace.check(options.check.checks());
+    trace
 }
 
 /// The file for the packets, where one is asked for.
