@@ -147,8 +147,8 @@ fn gone_elsewhere() -> Result<()> {
     );
     let row = serde_json::json!({
         "what": "vpn",
-        "why": "its network namespace went away while the trace ran, and nothing here took its place: it was deleted, or \
-                rescheduled to another node",
+        "why": "its network namespace went away while the trace ran, and nothing that is looked at (--scope) took its \
+                place: it was deleted, or rescheduled to another node",
         "effect": "what goes through it from then on is not seen here; trace on the node that it is on now",
     });
     let rows = summary.as_array().map(Vec::as_slice).unwrap_or_default();

@@ -94,12 +94,17 @@ impl Gone {
             let mut others = inventory.namespaces.keys().filter(|id| here(**id));
             !others.any(|id| succeeds(*id, was, inventory))
         });
+        let looked_at = match inventory.scoped {
+            true => "that is looked at (--scope)",
+            false => "here",
+        };
         missing
             .map(|(id, was)| Unavailable {
                 what: name(*id, was),
-                why: "its network namespace went away while the trace ran, and nothing here took its place: it was \
-                      deleted, or rescheduled to another node"
-                    .to_owned(),
+                why: format!(
+                    "its network namespace went away while the trace ran, and nothing {looked_at} took its place: it \
+                     was deleted, or rescheduled to another node"
+                ),
                 effect: "what goes through it from then on is not seen here; trace on the node that it is on now"
                     .to_owned(),
             })
