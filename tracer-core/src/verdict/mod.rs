@@ -8,7 +8,7 @@ mod peer;
 mod reply;
 mod rewriter;
 mod routes;
-mod rules;
+pub(crate) mod rules;
 mod source;
 mod trouble;
 mod view;

@@ -5,6 +5,7 @@ mod args;
 mod describe;
 mod dest;
 mod error;
+mod explain;
 mod generate;
 mod options;
 mod parse;
@@ -15,6 +16,7 @@ mod resolve;
 pub use args::{DoctorOutput, OutputFormat, ProbeKind, RuleMode, TapMode};
 pub use dest::{DestSpec, DestTarget};
 pub use error::UsageError;
+pub use explain::{ExplainOptions, SenderOptions};
 pub use generate::{completions, man};
 pub use options::{
     CheckOptions, FilterOptions, Grouping, MergeOptions, OutputOptions, RecordOptions, StopOptions,
@@ -35,6 +37,8 @@ pub enum Command {
     Trace(Box<TraceOptions>),
     /// Join recordings.
     Merge(MergeOptions),
+    /// Say which rule would decide.
+    Explain(Box<ExplainOptions>),
     /// Say what can be observed on this machine.
     Doctor(DoctorOutput),
     /// Print the JSON Schema of the NDJSON lines.
@@ -73,6 +77,9 @@ where
             pcap,
             output,
         }) => Command::Merge(MergeOptions::check(files, pcap, &output)?),
+        Some(args::Sub::Explain(args)) => {
+            Command::Explain(Box::new(ExplainOptions::from_args(*args)?))
+        }
         Some(args::Sub::Schema) => Command::Schema,
         Some(args::Sub::Cleanup) => Command::Cleanup,
         Some(args::Sub::Completions { shell }) => Command::Completions(shell),

@@ -1,8 +1,8 @@
 //! What the rules add to a verdict: why a source was kept, and what is odd about the rule that
 //! changed it.
 
-mod decided;
-mod kept;
+pub(crate) mod decided;
+pub(crate) mod kept;
 
 use super::Context;
 use super::findings::finding;
@@ -46,9 +46,21 @@ pub(super) fn findings(
         let ruling = rulings
             .iter()
             .find(|r| Some(r.passage.netns.0) == rewrite.netns);
-        found.extend(decided::findings(journey, rewrite, ruling, context));
+        let asked = ruling.map(|r| (r.rules, r.outcome.shadowed.as_slice()));
+        let about = decided::findings(rewrite, asked, context.inventory);
+        let is_led_there = answers_come_to(journey, rewrite);
+        let about = about.into_iter();
+        found.extend(about.filter(|f| f.code != Code::StaleNatAddress || !is_led_there));
     }
     found
+}
+
+/// Whether answers to what a source was translated to come back to the namespace that translated it: then
+/// they are led there, though no interface has the address.
+fn answers_come_to(journey: &Journey, rewrite: &Rewrite) -> bool {
+    let answers = journey.reply.hops().iter();
+    let mut answers = answers.filter(|hop| Some(hop.place.netns.0) == rewrite.netns);
+    answers.any(|hop| hop.tuples().any(|tuple| tuple.dst == rewrite.to.addr))
 }
 
 /// Where the source could have been translated on the way out: on the node, or, where the node was not met
@@ -190,7 +202,7 @@ fn went_past(journey: &Journey, ruling: &Ruling<'_, '_>, rewrites: &[Rewrite]) -
 }
 
 /// A rule in a sentence: `iptables-legacy nat/IP-MASQ rule 3`, with its owner where that is known.
-pub(super) fn name(rule: &Rule) -> String {
+pub(crate) fn name(rule: &Rule) -> String {
     let name = rule.name();
     match &rule.owner {
         Some(owner) => format!("{name} ({owner})"),
@@ -199,7 +211,7 @@ pub(super) fn name(rule: &Rule) -> String {
 }
 
 /// What stopped a packet, in a sentence: a rule, or a chain's policy, which has no number.
-pub(super) fn stopper_name(rule: &Rule) -> String {
+pub(crate) fn stopper_name(rule: &Rule) -> String {
     match rule.name().strip_suffix(Rule::POLICY) {
         Some(chain) => format!("the policy of {chain}, since no rule there accepts it"),
         None => name(rule),

@@ -10,15 +10,15 @@ use tracer_core::join::Host;
 use tracer_core::recording::{Part, Record, Replay};
 
 /// A file whose run happens again.
-pub(super) struct Player {
+pub(in crate::run) struct Player {
     source: Box<dyn FileSource>,
-    pub(super) replay: Replay,
+    pub(in crate::run) replay: Replay,
     over: bool,
     pcap: Option<Pcap>,
 }
 
 impl Player {
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+    pub(in crate::run) fn open(path: &Path) -> Result<Self, Failure> {
         let mut source = source::open(path)?;
         let header = match source.next_record()? {
             Some(Record::Header(header)) => header,
@@ -42,7 +42,7 @@ impl Player {
     }
 
     /// The flows that are told next; `None`: it is over.
-    pub(super) fn step(&mut self) -> Result<Option<Vec<Part>>, Failure> {
+    pub(in crate::run) fn step(&mut self) -> Result<Option<Vec<Part>>, Failure> {
         while !self.over {
             let parts = match self.source.next_record()? {
                 Some(record) => {
@@ -77,7 +77,7 @@ impl Player {
     }
 
     /// Says how the file ended, if there is anything to say.
-    pub(super) fn remark(&self) {
+    pub(in crate::run) fn remark(&self) {
         let left = self.pcap.as_ref().and_then(Pcap::remark);
         for line in self.source.remark().into_iter().chain(left) {
             sink::note(&format!("srctrace: {}\n", escape(&line)));
