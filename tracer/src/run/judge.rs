@@ -64,6 +64,7 @@ impl Live<'_> {
             last_count(programs, tap)
         });
         self.doubts.settle(&mut closed, survey);
+        self.tunnels.settle(&closed, survey);
         trace.judge(closed, survey.inventory())
     }
 
@@ -117,6 +118,7 @@ impl Live<'_> {
             last_count(programs, tap)
         });
         self.doubts.settle(&mut closed, survey);
+        self.tunnels.settle(&closed, survey);
         let flows = trace.judge(closed, survey.inventory());
         self.tell(&flows)?;
         let summary = self.summary();

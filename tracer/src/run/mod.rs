@@ -26,6 +26,7 @@ mod stores;
 mod taps;
 mod tell;
 mod trace;
+mod tunnels;
 
 use crate::cli::{self, Command};
 use crate::render;
