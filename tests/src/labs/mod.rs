@@ -21,6 +21,7 @@ mod merged;
 mod newborn;
 mod observed;
 mod options;
+mod overlays;
 mod passing;
 mod protocols;
 mod readme;
@@ -32,9 +33,11 @@ mod replies;
 mod reply;
 mod rewriters;
 mod service;
+mod service_nft;
 mod shapes;
 mod steps;
 mod unread;
+mod vpn;
 
 pub use covers::covers;
 
@@ -217,12 +220,14 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         passing::CASES,
         meanwhile::CASES,
         options::CASES,
+        overlays::CASES,
         protocols::CASES,
         readme::CASES,
         recordings::CASES,
         redirects::CASES,
         refusals::CASES,
         service::CASES,
+        service_nft::CASES,
         shapes::CASES,
         replayed::CASES,
         replies::CASES,
@@ -230,7 +235,9 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         rewriters::CASES,
         unread::CASES,
         field::cases(),
+        vpn::CASES,
         drops::traced::PROBED_CASES,
+        overlays::VIRTUAL_CASES,
     ]
     .into_iter()
     .flatten()
