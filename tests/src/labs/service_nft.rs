@@ -58,82 +58,51 @@ const SERVICE: &str = "service-AAAA-shop/web/tcp/http";
 const ENDPOINT: &str = "endpoint-BBBB-shop/web/tcp/http__10.12.4.4/8080";
 const MARKING: &str = "mark-for-masquerade";
 
+/// Its chains that are not at a hook, and those that are.
+const CHAINS: [&str; 6] = [
+    MARKING,
+    ENDPOINT,
+    SERVICE,
+    EXTERNAL,
+    "masquerading",
+    "services",
+];
+const HOOKS: [(&str, &str); 3] = [
+    (
+        "nat-prerouting",
+        "type nat hook prerouting priority dstnat;",
+    ),
+    ("nat-output", "type nat hook output priority -100;"),
+    (
+        "nat-postrouting",
+        "type nat hook postrouting priority srcnat;",
+    ),
+];
+const SETS: &str = "add table ip kube-proxy
+add map ip kube-proxy service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }
+add map ip kube-proxy service-nodeports { type inet_proto . inet_service : verdict; }
+add set ip kube-proxy nodeport-ips { type ipv4_addr; }
+";
+const MEMBERS: &str = "\
+add element ip kube-proxy service-ips { 10.96.0.10 . tcp . 80 : goto service-AAAA-shop/web/tcp/http }
+add element ip kube-proxy service-nodeports { tcp . 30080 : goto external-AAAA-shop/web/tcp/http }
+add element ip kube-proxy nodeport-ips { 10.100.0.5 }
+";
+
 impl Table {
     fn of(service: Service) -> Self {
-        let marks = |wanted: bool, chain, rule| wanted.then_some((chain, rule));
-        let rules = [
-            Some(("nat-prerouting", "jump services")),
-            Some(("nat-output", "jump services")),
-            Some(("nat-postrouting", "jump masquerading")),
-            Some((
-                "services",
-                "ip daddr . meta l4proto . th dport vmap @service-ips",
-            )),
-            Some((
-                "services",
-                "ip daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports",
-            )),
-            Some((
-                "masquerading",
-                "meta mark & 0x00004000 == 0x00000000 return",
-            )),
-            Some(("masquerading", "meta mark set meta mark ^ 0x00004000")),
-            Some(("masquerading", MASQUERADE)),
-            Some((MARKING, MARK)),
-            marks(service.cluster, EXTERNAL, "jump mark-for-masquerade"),
-            Some((EXTERNAL, "goto service-AAAA-shop/web/tcp/http")),
-            marks(service.all, SERVICE, "jump mark-for-masquerade"),
-            Some((
-                SERVICE,
-                "goto endpoint-BBBB-shop/web/tcp/http__10.12.4.4/8080",
-            )),
-            marks(
-                service.hairpin,
-                ENDPOINT,
-                "ip saddr 10.12.4.4 jump mark-for-masquerade",
-            ),
-            Some((ENDPOINT, DNAT)),
-        ];
-        let hooks = [
-            (
-                "nat-prerouting",
-                "type nat hook prerouting priority dstnat;",
-            ),
-            ("nat-output", "type nat hook output priority -100;"),
-            (
-                "nat-postrouting",
-                "type nat hook postrouting priority srcnat;",
-            ),
-        ];
-        let chains = [
-            MARKING,
-            ENDPOINT,
-            SERVICE,
-            EXTERNAL,
-            "masquerading",
-            "services",
-        ];
-        let mut objects = String::from(
-            "add table ip kube-proxy\n\
-             add map ip kube-proxy service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }\n\
-             add map ip kube-proxy service-nodeports { type inet_proto . inet_service : verdict; }\n\
-             add set ip kube-proxy nodeport-ips { type ipv4_addr; }\n",
-        );
-        for chain in chains {
+        let mut objects = SETS.to_owned();
+        for chain in CHAINS {
             objects.push_str(&format!("add chain ip kube-proxy {chain}\n"));
         }
-        for (chain, hook) in hooks {
+        for (chain, hook) in HOOKS {
             objects.push_str(&format!("add chain ip kube-proxy {chain} {{ {hook} }}\n"));
         }
-        objects.push_str(
-            "add element ip kube-proxy service-ips { 10.96.0.10 . tcp . 80 : goto service-AAAA-shop/web/tcp/http }\n\
-             add element ip kube-proxy service-nodeports { tcp . 30080 : goto external-AAAA-shop/web/tcp/http }\n\
-             add element ip kube-proxy nodeport-ips { 10.100.0.5 }\n",
-        );
+        objects.push_str(MEMBERS);
         Self {
             objects,
-            count: 3 + chains.len() + hooks.len(),
-            rules: rules.into_iter().flatten().collect(),
+            count: 3 + CHAINS.len() + HOOKS.len(),
+            rules: rules(service),
         }
     }
 
@@ -165,6 +134,45 @@ impl Table {
             self.handle(MARK)
         )
     }
+}
+
+/// Rules with their chain, in the order in which they are made.
+fn rules(service: Service) -> Vec<(&'static str, &'static str)> {
+    let marks = |wanted: bool, chain, rule| wanted.then_some((chain, rule));
+    let rules = [
+        Some(("nat-prerouting", "jump services")),
+        Some(("nat-output", "jump services")),
+        Some(("nat-postrouting", "jump masquerading")),
+        Some((
+            "services",
+            "ip daddr . meta l4proto . th dport vmap @service-ips",
+        )),
+        Some((
+            "services",
+            "ip daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports",
+        )),
+        Some((
+            "masquerading",
+            "meta mark & 0x00004000 == 0x00000000 return",
+        )),
+        Some(("masquerading", "meta mark set meta mark ^ 0x00004000")),
+        Some(("masquerading", MASQUERADE)),
+        Some((MARKING, MARK)),
+        marks(service.cluster, EXTERNAL, "jump mark-for-masquerade"),
+        Some((EXTERNAL, "goto service-AAAA-shop/web/tcp/http")),
+        marks(service.all, SERVICE, "jump mark-for-masquerade"),
+        Some((
+            SERVICE,
+            "goto endpoint-BBBB-shop/web/tcp/http__10.12.4.4/8080",
+        )),
+        marks(
+            service.hairpin,
+            ENDPOINT,
+            "ip saddr 10.12.4.4 jump mark-for-masquerade",
+        ),
+        Some((ENDPOINT, DNAT)),
+    ];
+    rules.into_iter().flatten().collect()
 }
 
 fn up(service: Service) -> Result<(Lab, Table)> {

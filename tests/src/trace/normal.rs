@@ -184,6 +184,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_port_that_is_a_hash_is_replaced() {
+        let names = Names {
+            replacements: Vec::new(),
+        };
+        let outer = json!({"text": "inside geneve 10.0.0.1:77 → 10.0.0.2:6081; more", "src": "a", "sport": 77, "dport": 6081});
+        let should = json!({"text": "inside geneve 10.0.0.1:<port> → 10.0.0.2:6081; more", "src": "a", "sport": "<port>", "dport": 6081});
+        assert_eq!(normal("", outer, &names), should);
+        let plain = json!({"text": "vxlan 10.0.0.1:77 → b", "sport": 77, "dport": 8472});
+        assert_eq!(normal("", plain.clone(), &names), plain);
+    }
+
+    #[test]
     fn only_what_moves_is_replaced() {
         let names = Names {
             replacements: vec![
