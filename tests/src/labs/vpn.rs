@@ -16,6 +16,7 @@ use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("c1_openvpn_kept", &["C1"], || play(&KEPT)).needs(NEEDS),
+    Case::new("c4_openvpn_outer_masqueraded", &["C4"], || play(&OUTER)).needs(NEEDS),
     Case::new("c1_openvpn_masqueraded_in_the_pod", &["C1"], || play(&POD)).needs(NEEDS),
     Case::new("c1_openvpn_masqueraded_twice", &["C1", "C2"], || {
         play(&TWICE)
@@ -25,6 +26,7 @@ pub(super) const CASES: &[Case] = &[
         play(&NODE)
     })
     .needs(NEEDS),
+    Case::new("c1_openvpn_by_tcp", &["C1"], by_tcp).needs(NEEDS),
     Case::new("c1_openvpn_two_clients", &["C1"], two_clients).needs(NEEDS),
     Case::new(
         "c4_openvpn_asked_for_by_its_own_address",
@@ -91,6 +93,13 @@ const NODE: Story = Story {
          rule iptables-legacy nat/POSTROUTING 1
          unowned-rule: iptables-legacy nat/POSTROUTING 1
          source-rewritten, on the wire 10.100.0.5, completed",
+    ..KEPT
+};
+
+/// The Service in front of the pod masquerades its clients, as policy Cluster does: that concerns the tunnel's own flow.
+const OUTER: Story = Story {
+    name: "c4_openvpn_outer_masqueraded",
+    node: "*nat\n-A POSTROUTING -o veth-vpn -p udp -m udp --dport 1194 -j MASQUERADE\nCOMMIT\n",
     ..KEPT
 };
 
@@ -192,6 +201,18 @@ fn play(story: &Story) -> Result<()> {
     let report = watch(&lab, &["--dest", PEER], closes, || call(&lab, story))?;
     let claims = format!("{BY_TCP_443}\n{}", story.claims);
     hold(&lab, &report, story.name, &[&claims], story.findings)
+}
+
+/// By TCP the server's socket itself names its peer.
+fn by_tcp() -> Result<()> {
+    let lab = ground(&KEPT).up()?;
+    let to_the_pod = TO_THE_POD.replace("-p udp", "-p tcp");
+    lab.restore("node", "iptables-legacy-restore", &to_the_pod)?;
+    let _vpn = OpenVpn::start(&lab, "vpn", "tcp", &[CLIENT])?;
+    let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
+    let report = watch(&lab, &["--dest", PEER], 1, || call(&lab, &KEPT))?;
+    let claims = format!("{BY_TCP_443}\n{}", KEPT.claims);
+    hold(&lab, &report, "c1_openvpn_by_tcp", &[&claims], CARRIED)
 }
 
 /// With two clients nobody can tell whose packets carried which, for they are encrypted.
