@@ -60,6 +60,18 @@ pub mod matched {
     pub const QUOTED: u8 = 6;
 }
 
+/// Values of [`crate::RawEvent::wrap`]: what stands between the outer packet and the one inside.
+pub mod wrap {
+    /// VXLAN (RFC 7348): UDP, eight bytes, an Ethernet frame.
+    pub const VXLAN: u8 = 1;
+    /// Geneve (RFC 8926): UDP, eight bytes and options, an Ethernet frame or an IP packet.
+    pub const GENEVE: u8 = 2;
+    /// IP in IP (RFC 2003, 2473, 4213): nothing.
+    pub const IPIP: u8 = 3;
+    /// GRE (RFC 2784, 2890): four to sixteen bytes, an IP packet or an Ethernet frame.
+    pub const GRE: u8 = 4;
+}
+
 /// Bits of [`crate::RawEvent::present`]: which optional parts are filled in.
 pub mod present {
     /// `netns` is the device's namespace (inode number).
@@ -92,4 +104,7 @@ pub mod present {
     pub const VLAN: u32 = 1 << 13;
     /// The packet is marked as not tracked by conntrack (`IP_CT_UNTRACKED`).
     pub const UNTRACKED: u32 = 1 << 14;
+    /// The packet is inside another one: `outer` and `wrap` say which and how, and mark and conntrack
+    /// entry are the outer one's.
+    pub const OUTER: u32 = 1 << 15;
 }

@@ -146,8 +146,8 @@ pub struct RawEvent {
     pub reasons: u16,
     /// One of [`crate::matched`].
     pub matched: u8,
-    /// Zero.
-    pub pad: u8,
+    /// One of [`crate::wrap`]: how the packet is wrapped in `outer`, if [`crate::present::OUTER`].
+    pub wrap: u8,
     /// VLAN id of the packet's tag, if [`crate::present::VLAN`].
     pub vlan: u16,
     /// `bpf_ktime_get_ns`, CLOCK_MONOTONIC nanoseconds.
@@ -175,21 +175,26 @@ pub struct RawEvent {
     /// The task behind a packet that was made on this host, if [`crate::present::PROCESS`] or
     /// [`crate::present::CGROUP`].
     pub process: RawProcess,
-    /// The conntrack entry that the packet carries, if [`crate::present::CONNTRACK`].
+    /// The conntrack entry that the packet carries, if [`crate::present::CONNTRACK`]; with
+    /// [`crate::present::OUTER`] it is the outer packet's.
     pub conntrack: RawConntrack,
     /// The tuple of the packet that an ICMP error quotes, if [`crate::present::QUOTED`].
     pub quoted: RawTuple,
+    /// The tuple of the packet that this one is inside of, if [`crate::present::OUTER`].
+    pub outer: RawTuple,
 }
 
-const _: () = assert!(size_of::<RawEvent>() == 296);
+const _: () = assert!(size_of::<RawEvent>() == 336);
 
 impl RawEvent {
     /// Length of a record that holds what `present` names: all that stands before, and that.
     #[inline(always)]
     #[must_use]
     pub const fn record_len(present: u32) -> usize {
-        if present & present::QUOTED != 0 {
+        if present & present::OUTER != 0 {
             size_of::<Self>()
+        } else if present & present::QUOTED != 0 {
+            core::mem::offset_of!(Self, outer)
         } else if present & present::CONNTRACK != 0 {
             core::mem::offset_of!(Self, quoted)
         } else if present & (present::PROCESS | present::CGROUP) != 0 {

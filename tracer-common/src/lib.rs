@@ -17,7 +17,7 @@ mod offsets;
 mod rules;
 mod tuple;
 
-pub use codes::{event_kind, matched, present, reason, tap};
+pub use codes::{event_kind, matched, present, reason, tap, wrap};
 pub use config::{
     Config, InlineDest, MAX_INLINE_DESTS, MAX_PORT_RANGES, PrefixKey, config_flags, prefix_key,
     proto_bit,
@@ -31,4 +31,4 @@ pub use tuple::{RawTuple, family, ip_proto};
 
 /// Version of this ABI. It is compiled into both halves and compared when the programs are
 /// loaded, so that an object of another build is refused and not misread.
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 8;

@@ -164,7 +164,7 @@ prop_compose! {
         Event {
             time_ns: 0, skb: 0, tap: Tap::Receive, netns: None, ifindex: 0, tuple, print,
             reasons: Reasons(reasons), matched, mark: None, conntrack,
-            conntrack_known: true, quoted: quoted.map(Box::new), vlan: None, local, process: None,
+            conntrack_known: true, quoted: quoted.map(Box::new), outer: None, vlan: None, local, process: None,
             l3_len: 40, packets, bytes,
         }
     }

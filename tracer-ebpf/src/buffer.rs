@@ -30,6 +30,15 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
+    /// The half word at `at`, from network order.
+    #[inline(always)]
+    pub(crate) fn half(&self, at: u32) -> Option<u16> {
+        if at + 2 > self.linear {
+            return None;
+        }
+        memory::at::<[u8; 2]>(self.from + u64::from(at), 0).map(u16::from_be_bytes)
+    }
+
     /// One whose headers were all read.
     #[inline(always)]
     pub(crate) fn read(len: u32) -> Self {
@@ -67,6 +76,21 @@ pub(crate) fn glance(work: &mut Work) -> Option<Packet> {
     Some(packet)
 }
 
+/// The packet that begins `at` bytes behind another one's network header; reads its first bytes.
+#[inline(always)]
+pub(crate) fn behind(work: &mut Work, packet: Packet, at: u32) -> Option<Packet> {
+    if at >= packet.linear {
+        return None;
+    }
+    let inner = Packet {
+        from: packet.from + u64::from(at),
+        linear: packet.linear - at,
+        len: packet.len - at,
+    };
+    work.valid = memory::head::<GLANCE>(work, inner.from, inner.linear)?;
+    Some(inner)
+}
+
 /// Reads the rest of the headers, where there is more than the glance took.
 #[inline(always)]
 pub(crate) fn whole_head(work: &mut Work, packet: Packet) -> Option<()> {
@@ -83,7 +107,8 @@ pub(crate) fn note(work: &mut Work) {
         work.event.mark = mark;
         work.event.present |= present::MARK;
     }
-    if made_here(work) {
+    // A tunnel takes off what says so of the packet that it wraps (`skb_scrub_packet`).
+    if made_here(work) && forget(&work.wrap) == 0 {
         work.event.present |= present::LOCAL;
     }
     if offset!(skb_nfct) != ABSENT {

@@ -87,7 +87,8 @@ pub(crate) fn note(event: &RawEvent) {
 pub(crate) fn learn(work: &Work) {
     let event = &work.event;
     learn_both(&event.tuple, event.netns);
-    if event.present & present::CONNTRACK != 0 {
+    // Of a packet inside another one, the entry is that one's: which carries others' as well.
+    if event.present & (present::CONNTRACK | present::OUTER) == present::CONNTRACK {
         learn_both(&event.conntrack.orig, event.netns);
         learn_both(&event.conntrack.reply, event.netns);
     }

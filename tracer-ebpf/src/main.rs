@@ -48,6 +48,8 @@ mod settled;
 mod state;
 #[cfg(target_arch = "bpf")]
 mod taps;
+#[cfg(target_arch = "bpf")]
+mod unwrap;
 
 /// The kernel lets only GPL-compatible programs call the helpers that read its memory.
 #[cfg(target_arch = "bpf")]

@@ -3,7 +3,7 @@
 use crate::buffer::{self, Packet};
 use crate::memory;
 use crate::state::{SCOPE, WORK, Work, config, count, learned_any, offset};
-use crate::{conntrack, direct, emit, filter, follow, glance, origin, policy, settled};
+use crate::{conntrack, direct, emit, filter, follow, glance, origin, policy, settled, unwrap};
 use aya_ebpf::bindings::__sk_buff;
 use tracer_common::{RawEvent, config_flags, counter, event_kind, matched, present, reason, tap};
 use tracer_ebpf::parse::{self, Head, forget};
@@ -67,6 +67,7 @@ fn read(work: &mut Work, skb: u64) -> Option<Packet> {
 
 #[inline(always)]
 fn look(work: &mut Work, seen: &Sighting, packet: Packet) -> Option<()> {
+    let packet = unwrap::innermost(work, packet)?;
     if !glance::may_be_ours(work) && !glance::may_be_followed(work) {
         return None; // the way of nearly every packet on a node: as short as can be
     }
@@ -94,6 +95,10 @@ fn is_ours(work: &mut Work, seen: &Sighting, packet: Packet) -> Option<()> {
     buffer::whole_head(work, packet)?;
     parse_packet(work, packet.len)?;
     buffer::note(work);
+    if forget(&work.wrap) != 0 {
+        work.event.wrap = work.wrap as u8;
+        work.event.present |= present::OUTER;
+    }
     match_filter(work);
     if forget(&work.event.matched) == 0 {
         follow_packet(work, seen)?;

@@ -129,6 +129,8 @@ pub(crate) struct Work {
     pub(crate) nfct: u64,
     /// How many bytes of `head` were read.
     pub(crate) valid: u64,
+    /// One of [`tracer_common::wrap`], where `head` holds a packet that is inside another one; else zero.
+    pub(crate) wrap: u64,
     /// A VLAN tag that stood in the frame; see `buffer::tag`.
     pub(crate) vlan: u32,
     /// One of [`tracer_common::tap`].

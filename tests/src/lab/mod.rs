@@ -5,6 +5,7 @@ pub mod cast;
 mod container;
 pub mod netkit;
 pub mod netns;
+pub mod openvpn;
 pub mod redirect;
 pub mod rewriter;
 mod rules;

@@ -23,6 +23,7 @@ mod merged;
 mod newborn;
 mod observed;
 mod options;
+mod overlays;
 mod passing;
 mod pcap;
 mod points;
@@ -37,9 +38,11 @@ mod reply;
 mod reschedule;
 mod rewriters;
 mod service;
+mod service_nft;
 mod shapes;
 mod steps;
 mod unread;
+mod vpn;
 
 pub use covers::covers;
 pub use foretold::told;
@@ -225,12 +228,14 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         points::CASES,
         meanwhile::CASES,
         options::CASES,
+        overlays::CASES,
         protocols::CASES,
         readme::CASES,
         recordings::CASES,
         redirects::CASES,
         refusals::CASES,
         service::CASES,
+        service_nft::CASES,
         shapes::CASES,
         replayed::CASES,
         replies::CASES,
@@ -239,8 +244,10 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         rewriters::CASES,
         unread::CASES,
         field::cases(),
+        vpn::CASES,
         drops::traced::PROBED_CASES,
         explained::CASES,
+        overlays::VIRTUAL_CASES,
     ]
     .into_iter()
     .flatten()

@@ -108,7 +108,10 @@ pub fn normal(key: &str, value: Value, names: &Names) -> Value {
             json!("<observed or replayed>")
         }
         Value::Number(number) if key == "netns" => Value::String(names.apply(&number.to_string())),
-        Value::String(text) => Value::String(without_ids(&names.apply(&text))),
+        Value::String(text) => {
+            let text = without_hashed_port_in(&names.apply(&text));
+            Value::String(without_ids(&text))
+        }
         Value::Array(items) => items
             .into_iter()
             .map(|item| normal(key, item, names))
@@ -120,6 +123,7 @@ pub fn normal(key: &str, value: Value, names: &Names) -> Value {
             if fields.contains_key("explain") {
                 fields.insert("count".to_owned(), json!("<count>"));
             }
+            without_hashed_port(&mut fields);
             Value::Object(sorted(fields, names))
         }
         other => other,
@@ -140,6 +144,30 @@ pub fn without_kernels_words(value: &mut Value) {
             fields.values_mut().for_each(without_kernels_words);
         }
         _ => {}
+    }
+}
+
+/// Geneve's source port is a hash with a secret of the machine's.
+const GENEVE: u16 = 6081;
+
+fn without_hashed_port(fields: &mut Map<String, Value>) {
+    for (known, hashed) in [("dport", "sport"), ("sport", "dport")] {
+        if fields.get(known) == Some(&json!(GENEVE)) {
+            fields.insert(hashed.to_owned(), json!("<port>"));
+        }
+    }
+}
+
+/// The same in sentences: `geneve 192.168.50.11:4711 → …`.
+fn without_hashed_port_in(text: &str) -> String {
+    let Some((before, way)) = text.split_once("geneve ") else {
+        return text.to_owned();
+    };
+    match (way.split_once(':'), way.find(' ')) {
+        (Some((addr, _)), Some(end)) if addr.len() < end => {
+            format!("{before}geneve {addr}:<port>{}", &way[end..])
+        }
+        _ => text.to_owned(),
     }
 }
 
@@ -168,6 +196,18 @@ fn sorted(fields: Map<String, Value>, names: &Names) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_that_is_a_hash_is_replaced() {
+        let names = Names {
+            replacements: Vec::new(),
+        };
+        let outer = json!({"text": "inside geneve 10.0.0.1:77 → 10.0.0.2:6081; more", "src": "a", "sport": 77, "dport": 6081});
+        let should = json!({"text": "inside geneve 10.0.0.1:<port> → 10.0.0.2:6081; more", "src": "a", "sport": "<port>", "dport": 6081});
+        assert_eq!(normal("", outer, &names), should);
+        let plain = json!({"text": "vxlan 10.0.0.1:77 → b", "sport": 77, "dport": 8472});
+        assert_eq!(normal("", plain.clone(), &names), plain);
+    }
 
     #[test]
     fn only_what_moves_is_replaced() {

@@ -2,6 +2,7 @@
 //! conntrack entries say. A change is pinned to a namespace, a hook and an agent only where that
 //! was shown; the rest stays "unknown", known `between` two hops.
 
+mod outer;
 mod passage;
 mod place;
 mod ruling;
@@ -11,6 +12,7 @@ mod stopped;
 mod suspect;
 mod vanished;
 
+pub use outer::outer_rule;
 pub use passage::Passage;
 pub use place::{role_word, whose};
 pub(crate) use seen_rule::evidence;

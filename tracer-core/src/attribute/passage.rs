@@ -26,6 +26,9 @@ pub struct Passage<'a> {
 pub(super) fn passages(journey: &Journey) -> Vec<Passage<'_>> {
     let mut found: Vec<Passage<'_>> = Vec::new();
     for (i, hop) in journey.request.hops().iter().enumerate() {
+        if hop.outer.is_some() {
+            continue; // what the rules see there is the packet around it
+        }
         let Some(before) = before(journey, hop, i == 0) else {
             continue;
         };

@@ -1,7 +1,8 @@
 //! Ring-buffer bytes to [`Event`]s. Total: any bytes give an event or an error.
 
 use super::{
-    Conntrack, Event, Fingerprint, Fragment, Icmp, Matched, NetnsId, Process, Reasons, Tap, Tcp,
+    Conntrack, Event, Fingerprint, Fragment, Icmp, Matched, NetnsId, Outer, Process, Reasons, Tap,
+    Tcp, Wrap,
 };
 use crate::packet::{Proto, Tuple};
 use tracer_common::{
@@ -70,17 +71,14 @@ fn packet(raw: &RawEvent) -> Result<Event, DecodeError> {
         reasons: Reasons(raw.reasons),
         matched: decode_matched(raw.matched)?,
         mark: has(present::MARK).then_some(raw.mark),
-        conntrack: if has(present::CONNTRACK) {
-            read_conntrack(&raw.conntrack)
-        } else {
-            None
-        },
-        conntrack_known: has(present::CONNTRACK_KNOWN),
+        conntrack: conntrack(raw).filter(|_| !has(present::OUTER)),
+        conntrack_known: has(present::CONNTRACK_KNOWN) && !has(present::OUTER),
         quoted: if has(present::QUOTED) {
             Tuple::from_raw(&raw.quoted).map(Box::new)
         } else {
             None
         },
+        outer: outer(raw)?.map(Box::new),
         vlan: has(present::VLAN).then_some(raw.vlan),
         local: has(present::LOCAL),
         process: process(&raw.process, raw.present).map(Box::new),
@@ -88,6 +86,27 @@ fn packet(raw: &RawEvent) -> Result<Event, DecodeError> {
         packets: raw.packets,
         bytes: raw.bytes,
     })
+}
+
+fn conntrack(raw: &RawEvent) -> Option<Conntrack> {
+    let carries = raw.present & present::CONNTRACK != 0;
+    read_conntrack(&raw.conntrack).filter(|_| carries)
+}
+
+/// The packet around this one; mark and entry are then its.
+fn outer(raw: &RawEvent) -> Result<Option<Outer>, DecodeError> {
+    if raw.present & present::OUTER == 0 {
+        return Ok(None);
+    }
+    let tuple = Tuple::from_raw(&raw.outer).ok_or(DecodeError::Unknown {
+        field: "outer family",
+        value: raw.outer.family,
+    })?;
+    Ok(Some(Outer {
+        wrap: Wrap::decode(raw.wrap)?,
+        tuple,
+        conntrack: conntrack(raw),
+    }))
 }
 
 fn decode_tap(value: u8) -> Result<Tap, DecodeError> {
@@ -207,6 +226,8 @@ mod tests {
         raw.conntrack.orig.family = 4;
         raw.conntrack.reply.family = 6;
         raw.quoted.family = 4;
+        raw.outer.family = 4;
+        raw.wrap = tracer_common::wrap::GRE;
         for (bits, len) in [
             (0, 128),
             (present::CGROUP, 160),
@@ -214,6 +235,7 @@ mod tests {
             (present::CONNTRACK, 256),
             (present::CONNTRACK | present::PROCESS, 256),
             (present::QUOTED, 296),
+            (present::OUTER, 336),
         ] {
             raw.present = bits;
             assert_eq!(raw.record().len(), len);
@@ -225,6 +247,7 @@ mod tests {
             );
             assert_eq!(event.conntrack.is_some(), has(present::CONNTRACK));
             assert_eq!(event.quoted.is_some(), has(present::QUOTED));
+            assert_eq!(event.outer.is_some(), has(present::OUTER));
         }
     }
 
@@ -233,7 +256,26 @@ mod tests {
         let mut raw = sighting();
         raw.present = present::CONNTRACK;
         assert_eq!(decode(&raw.as_bytes()[..128]), Err(DecodeError::Size(128)));
-        assert_eq!(decode(raw.as_bytes()), Err(DecodeError::Size(296)));
+        assert_eq!(decode(raw.as_bytes()), Err(DecodeError::Size(336)));
+    }
+
+    #[test]
+    fn a_wrapped_packets_entry_is_the_outer_ones() {
+        let mut raw = sighting();
+        raw.present = present::OUTER | present::CONNTRACK | present::CONNTRACK_KNOWN;
+        (raw.outer.family, raw.wrap) = (4, tracer_common::wrap::VXLAN);
+        raw.outer.dport = 4789u16.to_be_bytes();
+        (raw.conntrack.orig.family, raw.conntrack.reply.family) = (4, 4);
+        let event = decode(raw.record()).unwrap();
+        let outer = event.outer.expect("it is inside another one");
+        assert_eq!((outer.wrap, outer.tuple.dport), (Wrap::Vxlan, 4789));
+        assert!(outer.conntrack.is_some() && event.conntrack.is_none() && !event.conntrack_known);
+        raw.wrap = 77;
+        let refused = DecodeError::Unknown {
+            field: "wrap",
+            value: 77,
+        };
+        assert_eq!(decode(raw.record()), Err(refused));
     }
 
     #[test]
@@ -260,6 +302,8 @@ mod tests {
             let mut raw = RawEvent::read_from_bytes(&bytes).unwrap();
             (raw.kind, raw.tap, raw.matched) = (event_kind::PACKET, tap::RECEIVE, matched::FORWARD);
             raw.tuple.family = 4 + raw.tuple.family % 2 * 2;
+            raw.outer.family = 4 + raw.outer.family % 2 * 2;
+            raw.wrap = 1 + raw.wrap % 4;
             prop_assert!(decode(raw.record()).is_ok());
         }
     }

@@ -3,11 +3,13 @@
 mod decode;
 mod drop;
 mod fingerprint;
+mod outer;
 
 pub(crate) use decode::read_conntrack;
 pub use decode::{DecodeError, decode};
 pub use drop::{DropEvent, decode_drop, is_drop};
 pub use fingerprint::{Fingerprint, Fragment, Icmp, Tcp};
+pub use outer::{Outer, Wrap};
 
 use crate::packet::Tuple;
 use serde::{Deserialize, Serialize};
@@ -205,6 +207,9 @@ pub struct Event {
     pub conntrack_known: bool,
     /// The tuple of the packet that an ICMP error quotes.
     pub quoted: Option<Box<Tuple>>,
+    /// The packet that it is inside of here.
+    #[serde(default)]
+    pub outer: Option<Box<Outer>>,
     /// VLAN id of its tag.
     pub vlan: Option<u16>,
     /// Made on this host: it came in by no device.

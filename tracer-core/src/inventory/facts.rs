@@ -1,6 +1,7 @@
 //! What a namespace's settings and tables said when a drop there was looked into: asked then and
 //! there, because a pod's namespace may be gone a moment later.
 
+use super::Tunnel;
 use crate::event::{Dir, NetnsId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ pub struct Facts {
     /// Programs that can drop packets from (egress) and to (ingress) the sockets of a cgroup, by its id:
     /// its own and its parents', in their order.
     pub cgroups: BTreeMap<(u64, Dir), Vec<Attached>>,
+    /// Tunnels that processes speak, by their devices.
+    #[serde(default)]
+    pub tunnels: BTreeMap<u32, Tunnel>,
 }
 
 /// A question to the kernel: which way would it send this?
@@ -151,6 +155,7 @@ impl Facts {
         self.conntrack = later.conntrack.or(self.conntrack);
         self.programs.extend(later.programs);
         self.cgroups.extend(later.cgroups);
+        self.tunnels.extend(later.tunnels);
     }
 }
 

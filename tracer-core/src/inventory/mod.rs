@@ -5,12 +5,14 @@ mod facts;
 mod node;
 mod roles;
 mod routes;
+mod tunnel;
 
 pub use facts::{
     Attached, ConntrackCounts, Facts, Inquiry, Refusal, RouteAnswer, RouteQuestion, answers_way,
 };
 pub use node::NotTheNode;
 pub use roles::Role;
+pub use tunnel::{Carrier, Holder, Proof, Tunnel};
 
 use crate::event::NetnsId;
 use ipnet::IpNet;

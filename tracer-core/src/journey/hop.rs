@@ -3,7 +3,7 @@
 use super::counter::Counter;
 use super::place::Place;
 use super::print;
-use crate::event::{self, Conntrack, Dir, Event, Fingerprint, Tap, Tcp};
+use crate::event::{self, Conntrack, Dir, Event, Fingerprint, Outer, Tap, Tcp};
 use crate::packet::Tuple;
 
 /// A sighting of the first packet. Both taps of a device's side are one hop.
@@ -21,6 +21,8 @@ pub struct Hop {
     pub conntrack: Option<Conntrack>,
     /// Whether `conntrack: None` is known to mean that there was none.
     pub conntrack_known: bool,
+    /// The packet that it was inside of here; the mark is then that one's.
+    pub outer: Option<Box<Outer>>,
     /// Whether the packet was made on this host.
     pub local: bool,
     /// The packet's tuple at the tap it meets first and at the one it meets second.
@@ -67,6 +69,7 @@ impl Hop {
             mark: event.mark,
             conntrack: event.conntrack,
             conntrack_known: event.conntrack_known,
+            outer: event.outer.clone(),
             // Before a received packet's device is noted, every packet looks local.
             local: event.local && place.dir == Dir::Egress,
             taps: [None; 2],

@@ -77,6 +77,12 @@ pub enum Code {
     PortRewritten,
     /// The source was rewritten twice.
     DoubleRewrite,
+    /// What carries the flow on a part of its way: a tunnel's packets, or a process that speaks one.
+    CarriedInside,
+    /// The packet around it was rewritten; the flow's own source was not by that.
+    OuterRewritten,
+    /// The flow is a tunnel's own: it carries others.
+    CarriesFlows,
     /// Who rewrote it is one of several.
     RewriterUncertain,
     /// nftables' flowtable forwards the flow past the rules.

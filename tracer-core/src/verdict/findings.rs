@@ -1,6 +1,7 @@
 //! What a person on call should know beside the verdict.
 
 use super::Context;
+use super::carried::is_overlay;
 use super::reply::unasked_reply;
 use super::source::source_changes;
 use crate::attribute::{left_unseen, original};
@@ -106,6 +107,9 @@ fn peer_route(journey: &Journey, delivery: &Delivery, verdict: &Verdict) -> Opti
     let unanswered =
         delivery.code == DeliveryCode::NoReply && verdict.source == SourceCode::SourcePreserved;
     let source = verdict.source_on_wire.filter(|_| unanswered)?;
+    if is_overlay(journey.opened) {
+        return None;
+    }
     let to = original(journey).dst;
     let mut text = format!(
         "the request left here as {source} and nothing came back: {to} may have no route to \

@@ -1,5 +1,6 @@
 //! From a journey to the answer: one [`report::Flow`](crate::report::Flow).
 
+mod carried;
 mod delivery;
 mod drops;
 mod findings;
@@ -63,6 +64,7 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     let mut verdict = source::verdict(journey, &rewrites, &delivery, context);
     let mut findings = findings::findings(journey, &rewrites, &delivery, &verdict, context);
     findings.extend(rewriters);
+    findings.extend(carried::findings(journey, context));
     findings.extend(drops::findings(&told, journey, &delivery));
     findings.extend(drops::replaced(&told, context.inventory));
     findings.extend(routes::findings(journey, context.inventory));

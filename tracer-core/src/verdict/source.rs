@@ -239,7 +239,11 @@ fn exits<'a>(journey: &'a Journey, inventory: &Inventory) -> Vec<&'a Hop> {
         link(high).is_none_or(|l| l.lower == Some(low.place.ifindex))
             || link(low).is_none_or(|l| l.master == Some(high.place.ifindex))
     };
+    let wrapped = left.iter().any(|h| h.outer.is_some());
     let on_top = |h: &&&Hop| {
+        if wrapped && h.outer.is_none() {
+            return true; // a tunnel's own device: what it hands on leaves by another one
+        }
         let mut others = left.iter().filter(|o| o.place != h.place);
         others.any(|o| is_below(o, h))
     };

@@ -1,6 +1,7 @@
 //! The journey's hops as the report shows them.
 
 use super::Context;
+use super::carried;
 use crate::event::{Conntrack, Event, NetnsId};
 use crate::inventory::Inventory;
 use crate::journey::{Hop, Journey};
@@ -41,7 +42,7 @@ fn view(n: u32, hop: &Hop, t_us: i64, journey: &Journey, context: &Context<'_>) 
         point: point::name_at(context.points, hop.place, inventory).map(str::to_owned),
         t_us,
         tuple: hop.tuple().unwrap_or(journey.opened).into(),
-        outer: None,
+        outer: carried::outer(hop, inventory).map(Into::into),
         mark: hop.mark,
         ct: hop.conntrack.as_ref().map(conntrack),
     }
@@ -67,7 +68,7 @@ pub fn sighting(event: &Event, inventory: &Inventory) -> (ProtoTuple, report::Ho
         point: None,
         t_us: i64::try_from(event.time_ns / 1000).unwrap_or(i64::MAX),
         tuple: event.tuple.into(),
-        outer: None,
+        outer: event.outer.as_ref().map(|outer| outer.tuple.into()),
         mark: event.mark,
         ct: event.conntrack.as_ref().map(conntrack),
     };
@@ -96,7 +97,7 @@ const STATUS: [(u32, &str); 8] = [
     (Conntrack::DYING, "dying"),
 ];
 
-fn conntrack(ct: &Conntrack) -> ConntrackView {
+pub(super) fn conntrack(ct: &Conntrack) -> ConntrackView {
     ConntrackView {
         orig: ct.orig.into(),
         reply: ct.reply.into(),

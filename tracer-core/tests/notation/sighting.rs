@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use tracer_common::reason;
 use tracer_core::event::{
-    Conntrack, Event, Fingerprint, Fragment, Icmp, Matched, NetnsId, Process, Reasons, Tap, Tcp,
+    Conntrack, Event, Fingerprint, Fragment, Icmp, Matched, NetnsId, Outer, Process, Reasons, Tap,
+    Tcp, Wrap,
 };
 use tracer_core::packet::{Proto, Tuple};
 
@@ -101,6 +102,7 @@ impl Sightings {
         event.conntrack_known = event.tap.dir() == tracer_core::event::Dir::Ingress;
         event.local = false;
         event.process = None;
+        event.outer = None;
         event.reasons = Reasons::default();
         (event.packets, event.bytes) = (0, 0);
         if event.matched == Matched::Forward || event.matched == Matched::Reverse {
@@ -176,11 +178,31 @@ impl Sightings {
                 event.quoted = Some(Box::new(tuple(proto(p)?, t)?));
                 event.matched = Matched::Quoted;
             }
+            "outer" => event.outer = Some(Box::new(self.outer(value)?)),
             "ct" => event.conntrack = Some(self.conntrack(event.tuple.proto, value)?),
             "proc" => event.process = Some(Box::new(process(value)?)),
             _ => return Err("not understood".into()),
         }
         Ok(())
+    }
+
+    /// `outer=vxlan,A:1>B:2`, `outer=vxlan,A:1>B:2,O` with the entry that it has.
+    fn outer(&self, value: &str) -> Result<Outer, String> {
+        let mut words = value.split(',');
+        let (wrap, proto) = match words.next() {
+            Some("vxlan") => (Wrap::Vxlan, Proto::UDP),
+            Some("geneve") => (Wrap::Geneve, Proto::UDP),
+            Some("ipip") => (Wrap::IpInIp, Proto(4)),
+            Some("gre") => (Wrap::Gre, Proto(47)),
+            _ => return Err("no such way to wrap".into()),
+        };
+        let tuple = tuple(proto, words.next().ok_or("outer=HOW,A>B")?)?;
+        let entry = words.next().map(|name| self.conntrack(proto, name));
+        Ok(Outer {
+            wrap,
+            tuple,
+            conntrack: entry.transpose()?,
+        })
     }
 
     /// `ct=A`, `ct=A:reply`, `ct=A:seen:assured`.
@@ -240,6 +262,7 @@ fn blank(time_ns: u64) -> Event {
         conntrack: None,
         conntrack_known: true,
         quoted: None,
+        outer: None,
         vlan: None,
         local: false,
         process: None,

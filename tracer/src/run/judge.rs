@@ -67,6 +67,7 @@ impl Live<'_> {
             last_count(programs, tap)
         });
         self.doubts.settle(&mut closed, survey);
+        self.tunnels.settle(&closed, survey);
         trace.judge_parts(closed, survey.inventory())
     }
 
@@ -126,6 +127,7 @@ impl Live<'_> {
             last_count(programs, tap)
         });
         self.doubts.settle(&mut closed, survey);
+        self.tunnels.settle(&closed, survey);
         let parts = trace.judge_parts(closed, survey.inventory());
         self.tell(parts)?;
         if let Some(line) = self.pcap.as_ref().and_then(Pcap::remark) {

@@ -16,6 +16,7 @@ use super::signals::Signals;
 use super::silence::Silence;
 use super::taps::Taps;
 use super::tell::Teller;
+use super::tunnels::Tunnels;
 use crate::cli::TraceOptions;
 use crate::kernel::{DropWords, Programs, Ring};
 use crate::sink;
@@ -54,6 +55,7 @@ pub(super) struct Live<'a> {
     pub(super) words: DropWords,
     pub(super) inquiries: Inquiries,
     pub(super) doubts: Doubts,
+    pub(super) tunnels: Tunnels,
     pub(super) silence: Silence<'a>,
     pub(super) started: String,
     pub(super) start: Instant,
@@ -105,6 +107,7 @@ impl<'a> Live<'a> {
             words,
             inquiries: Inquiries::default(),
             doubts: Doubts::default(),
+            tunnels: Tunnels::default(),
             started: clock::utc_now(),
             start: Instant::now(),
             received: 0,

@@ -30,6 +30,7 @@ mod taps;
 mod tell;
 mod terrain;
 mod trace;
+mod tunnels;
 
 use crate::cli::{self, Command};
 use crate::render;

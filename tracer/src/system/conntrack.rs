@@ -16,24 +16,24 @@ use tracer_core::event::{Conntrack, Icmp};
 use tracer_core::packet::{Proto, Tuple};
 
 /// `NFNL_SUBSYS_CTNETLINK` with `IPCTNL_MSG_CT_NEW` and `IPCTNL_MSG_CT_GET`.
-const ENTRY: u16 = 1 << 8;
-const GET: u16 = ENTRY | 1;
+pub(super) const ENTRY: u16 = 1 << 8;
+pub(super) const GET: u16 = ENTRY | 1;
 /// Size of `struct nfgenmsg`, bytes.
 const HEADER: usize = 4;
 
 const MODULES: &str = "/sys/module";
 
 const CTA_TUPLE_ORIG: u16 = 1;
-const CTA_TUPLE_REPLY: u16 = 2;
+pub(super) const CTA_TUPLE_REPLY: u16 = 2;
 const CTA_STATUS: u16 = 3;
 const CTA_MARK: u16 = 8;
 const CTA_ZONE: u16 = 18;
-const CTA_TUPLE_IP: u16 = 1;
-const CTA_TUPLE_PROTO: u16 = 2;
+pub(super) const CTA_TUPLE_IP: u16 = 1;
+pub(super) const CTA_TUPLE_PROTO: u16 = 2;
 /// Source and destination, of IPv4 and IPv6.
-const CTA_IP: [[u16; 2]; 2] = [[1, 2], [3, 4]];
-const CTA_PROTO_NUM: u16 = 1;
-const CTA_PROTO_SRC_PORT: u16 = 2;
+pub(super) const CTA_IP: [[u16; 2]; 2] = [[1, 2], [3, 4]];
+pub(super) const CTA_PROTO_NUM: u16 = 1;
+pub(super) const CTA_PROTO_SRC_PORT: u16 = 2;
 const CTA_PROTO_DST_PORT: u16 = 3;
 /// Identifier, type and code, of ICMP and ICMPv6.
 const CTA_PROTO_ICMP: [[u16; 3]; 2] = [[4, 5, 6], [7, 8, 9]];
@@ -169,11 +169,17 @@ fn write(question: Question) -> Option<Vec<u8>> {
     Some(body)
 }
 
+/// The two tuples of an entry.
+pub(super) fn tuples(body: &[u8]) -> Option<(Tuple, Tuple)> {
+    let all = || list(body.get(HEADER..).unwrap_or_default());
+    let tuple = |kind| read_tuple(attribute(all(), kind)?);
+    Some((tuple(CTA_TUPLE_ORIG)?, tuple(CTA_TUPLE_REPLY)?))
+}
+
 /// An entry, if it is this packet's.
 fn read(body: &[u8], packet: Tuple) -> Option<Conntrack> {
     let all = || list(body.get(HEADER..).unwrap_or_default());
-    let tuple = |kind| read_tuple(attribute(all(), kind)?);
-    let (orig, reply) = (tuple(CTA_TUPLE_ORIG)?, tuple(CTA_TUPLE_REPLY)?);
+    let (orig, reply) = tuples(body)?;
     let number = |kind| Some(u32::from_be(word(attribute(all(), kind)?, 0)));
     let zone = attribute(all(), CTA_ZONE).map_or(Some(0), be16);
     let forward = packet == orig || packet == reply.reversed();

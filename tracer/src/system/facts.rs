@@ -58,6 +58,7 @@ pub fn facts(
             conntrack: conntrack(),
             programs: list_programs(&mut socket, devices.keys().copied()),
             cgroups: BTreeMap::new(),
+            tunnels: BTreeMap::new(),
         })
     })
 }

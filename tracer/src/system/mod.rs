@@ -17,6 +17,7 @@ pub mod netns;
 pub mod nflog;
 mod nfnetlink;
 pub mod nftrace;
+mod peers;
 pub mod pods;
 pub mod probe;
 mod roots;
@@ -26,6 +27,7 @@ pub mod scratch;
 mod survey;
 pub mod symbols;
 pub mod tc;
+mod tunnels;
 mod watch;
 
 #[cfg(test)]

@@ -65,6 +65,8 @@ pub(crate) const TABLE: &[Tool] = &[
     ),
     lab("iperf3", "iperf3", "bulk traffic"),
     lab("socat", "socat", "single connections and datagrams"),
+    lab("openvpn", "openvpn", "a VPN in user space, both ends"),
+    lab("openssl", "openssl", "the VPN's keys"),
     lab("ethtool", "ethtool", "switches offloads of lab interfaces"),
     lab(
         "sysctl",

@@ -54,7 +54,7 @@ pub(super) const STORIES: &[Story] = &[
              unowned-rule: iptables-legacy nat/POSTROUTING 1
              source-rewritten, on the wire 192.168.50.10, completed",
         ],
-        findings: &[(0, "double-rewrite")],
+        findings: &[(0, "double-rewrite"), (0, "carried-inside")],
         ..VPN
     },
     Story {
@@ -69,6 +69,7 @@ pub(super) const STORIES: &[Story] = &[
             "tcp 10.13.0.2:43210 > 192.168.50.20:8080 from gateway pod
              source-preserved, on the wire 10.13.0.2, no-reply",
         ],
+        findings: &[(0, "carried-inside")],
         ..VPN
     },
     Story {

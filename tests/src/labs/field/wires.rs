@@ -159,7 +159,7 @@ fn tunnel(net: &mut Topology, ns: &str, dev: &str, local: &str, remote: &str) {
     net.ip(
         ns,
         &format!(
-            "link add vx0 type vxlan id 7 dstport 8472 dev {dev} local {local} remote {remote}"
+            "link add vx0 type vxlan id 7 dstport 8472 srcport 40000 40001 dev {dev} local {local} remote {remote}"
         ),
     )
     .ip(ns, "link set vx0 up");

@@ -165,6 +165,16 @@ impl Redactor {
             .into_iter()
             .map(|((device, addr), state)| ((device, self.addresses.replace(addr)), state))
             .collect();
+        for tunnel in facts.tunnels.values_mut() {
+            let holders = tunnel.processes.iter_mut();
+            holders.for_each(|holder| self.name(&mut holder.comm));
+            for socket in &mut tunnel.sockets {
+                socket
+                    .local
+                    .set_ip(self.addresses.replace(socket.local.ip()));
+                socket.peers.iter_mut().for_each(|peer| self.tuple(peer));
+            }
+        }
     }
 
     fn event(&mut self, event: &mut Event) {
@@ -172,6 +182,10 @@ impl Redactor {
         self.tuple(&mut event.tuple);
         event.quoted.iter_mut().for_each(|t| self.tuple(t));
         event.conntrack.iter_mut().for_each(|ct| self.conntrack(ct));
+        if let Some(outer) = event.outer.as_deref_mut() {
+            self.tuple(&mut outer.tuple);
+            outer.conntrack.iter_mut().for_each(|ct| self.conntrack(ct));
+        }
         if let Some(comm) = event.process.as_mut().and_then(|p| p.comm.as_mut()) {
             self.name(comm);
         }

@@ -108,7 +108,8 @@ fn identify(fd: &OwnedFd) -> Option<NetnsId> {
 }
 
 /// Reads `net:[4026531840]`, as /proc and mountinfo write a namespace.
-fn parse_link(text: &str) -> Option<NetnsId> {
+/// The number in `net:[4026531840]`.
+pub(super) fn parse_link(text: &str) -> Option<NetnsId> {
     let number = text.strip_prefix("net:[")?.strip_suffix(']')?;
     number.parse().ok().map(NetnsId)
 }

@@ -13,6 +13,7 @@ pub use delta::Delta;
 
 use super::netns::{Discovery, Found, Netns, discover, has_other_mounts, on_visitor};
 use super::pods::{CgroupPaths, PodNames};
+use super::tunnels::tunnel;
 use super::{Changed, Roots, SystemError};
 use memory::Memory;
 use sight::Sight;
@@ -20,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::time::{Duration, Instant};
 use tracer_core::event::NetnsId;
-use tracer_core::inventory::{Cgroup, Facts, Inventory, Namespace};
+use tracer_core::inventory::{Cgroup, Facts, Inventory, Namespace, Tunnel};
 
 /// Looking for a namespace that an event named reads every process: one that was looked for in
 /// vain is not looked for again before this.
@@ -181,6 +182,20 @@ impl Survey {
     /// The folder of a cgroup, opened; `None` where it cannot be seen from here, or is gone.
     pub fn cgroup_folder(&mut self, id: u64) -> Option<File> {
         self.cgroups.open(&self.roots, id)
+    }
+
+    /// Who has a tun device open, and who its peers are as far as its namespace and the node know; `None` where the
+    /// namespace is gone.
+    pub fn tunnel(&self, id: NetnsId, ifindex: u32) -> Option<Tunnel> {
+        let device = &self.inventory.link(id, ifindex)?.name;
+        let links = self.inventory.namespaces.get(&id)?.links.values();
+        let own: Vec<_> = links
+            .filter(|link| !link.loopback)
+            .flat_map(|link| link.addrs.iter().map(|net| net.addr()))
+            .collect();
+        let around = Some(&self.node).filter(|node| node.id != id);
+        let around: Vec<&Netns> = around.into_iter().collect();
+        Some(tunnel(&self.roots, self.netns(id)?, device, &own, &around))
     }
 
     /// Keeps what a namespace said about packets that died in it.
