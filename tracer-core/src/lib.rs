@@ -16,6 +16,7 @@ pub mod join;
 pub mod journey;
 pub mod observed;
 pub mod packet;
+pub mod proxy;
 pub mod recording;
 pub mod report;
 pub mod rulebook;

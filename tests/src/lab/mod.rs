@@ -8,6 +8,7 @@ pub mod netns;
 pub mod redirect;
 pub mod rewriter;
 mod rules;
+mod service;
 mod topology;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use anyhow::{Context as _, Result, bail};
 
 pub use container::{Container, Running};
 pub use rules::Agent;
+pub use service::Service;
 pub use topology::{End, Topology};
 
 /// A network that is up. Dropping it removes all its namespaces, also when a test panics.

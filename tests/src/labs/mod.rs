@@ -23,6 +23,7 @@ mod observed;
 mod options;
 mod passing;
 mod protocols;
+mod proxies;
 mod readme;
 mod recordings;
 mod redirects;
@@ -218,6 +219,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         meanwhile::CASES,
         options::CASES,
         protocols::CASES,
+        proxies::CASES,
         readme::CASES,
         recordings::CASES,
         redirects::CASES,

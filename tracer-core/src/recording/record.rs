@@ -9,6 +9,7 @@ use crate::event::{Conntrack, Counter, DropEvent, Event, NetnsId};
 use crate::expect::Expectation;
 use crate::journey::{self, Closed};
 use crate::observed::RuleHit;
+use crate::proxy::{Opening, SocketEvent};
 use crate::report::{Summary, Unavailable};
 use crate::ruleset::Ruleset;
 use crate::trace::Wanted;
@@ -47,6 +48,10 @@ pub enum Record {
     Judge(Settled),
     /// All flows were over: the run ended. They are judged after that.
     Finish(Asked),
+    /// A process used a connection that it had accepted.
+    Socket(Box<SocketEvent>),
+    /// How a connection begins.
+    Opening(Box<Opening>),
     /// The run's own summary. The last record of all.
     Summary(Box<Summary>),
 }
@@ -71,6 +76,8 @@ pub enum Kind {
     Finish = 13,
     Summary = 14,
     Judge = 15,
+    Socket = 16,
+    Opening = 17,
 }
 
 impl Record {
@@ -92,6 +99,8 @@ impl Record {
             Self::Advance(_) => Kind::Advance,
             Self::Finish(_) => Kind::Finish,
             Self::Judge(_) => Kind::Judge,
+            Self::Socket(_) => Kind::Socket,
+            Self::Opening(_) => Kind::Opening,
             Self::Summary(_) => Kind::Summary,
         }
     }

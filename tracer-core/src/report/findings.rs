@@ -79,6 +79,10 @@ pub enum Code {
     FlowOffloaded,
     /// The destination is rewritten at the socket, before there is a packet.
     SocketLb,
+    /// A PROXY header that need not be believed.
+    ProxyHeaderUntrusted,
+    /// More than one connection of a proxy fits; none was chosen.
+    ProxyAmbiguous,
     /// Two packets or flows fit; neither was chosen.
     AmbiguousMatch,
     /// The kernel had no room for some events.

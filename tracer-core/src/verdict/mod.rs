@@ -5,6 +5,7 @@ mod drops;
 mod findings;
 mod origin;
 mod peer;
+mod proxy;
 mod reply;
 mod rewriter;
 mod rules;
@@ -13,6 +14,7 @@ mod trouble;
 mod view;
 
 pub use peer::compare_with_peer;
+pub(crate) use view::id;
 pub use view::sighting;
 
 pub(crate) use findings::{double_rewrite, finding, is_doubt};
@@ -24,6 +26,7 @@ use crate::attribute::{self, Consulted};
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Hop, Journey};
 use crate::observed::RuleHit;
+use crate::proxy::Relation;
 use crate::report::{Code, Flow, Packets, SCHEMA, Unavailable};
 
 /// What is known beside the journey.
@@ -41,6 +44,8 @@ pub struct Context<'a> {
     pub rules: &'a Consulted<'a>,
     /// Rules that were seen to run for the flow.
     pub hits: &'a [&'a RuleHit],
+    /// What is known of it as one side of a proxy.
+    pub relation: &'a Relation,
 }
 
 /// Judges one flow.
@@ -72,15 +77,14 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     if let Some(by) = rules::exempting(&findings) {
         verdict.text.push_str(&by);
     }
-    verdict.complete = !findings.iter().any(|f| is_doubt(f.code));
-    let flow = attribute::original(journey);
-    Flow {
+    let original = attribute::original(journey);
+    let mut flow = Flow {
         schema: SCHEMA,
-        id: view::id(journey),
+        id: id(journey),
         first_seen: view::time(journey.first_ns, context.realtime_offset_ns),
         end: closed.end,
         count: 1,
-        flow: flow.into(),
+        flow: original.into(),
         origin: origin::origin(journey, context.inventory),
         hops: view::hops(journey, context.inventory),
         rewrites,
@@ -93,7 +97,10 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
         proxy: None,
         findings,
         verdict,
-    }
+    };
+    proxy::add(&mut flow, context.relation, context.inventory);
+    flow.verdict.complete = !flow.findings.iter().any(|f| is_doubt(f.code));
+    flow
 }
 
 /// Each direction is counted where it is first seen.

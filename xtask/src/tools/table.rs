@@ -60,6 +60,8 @@ pub(crate) const TABLE: &[Tool] = &[
     ),
     lab("iperf3", "iperf3", "bulk traffic"),
     lab("socat", "socat", "single connections and datagrams"),
+    lab("haproxy", "haproxy", "a proxy that sends PROXY headers"),
+    lab("nginx", "libnginx-mod-stream", "another one"),
     lab("ethtool", "ethtool", "switches offloads of lab interfaces"),
     lab(
         "sysctl",
