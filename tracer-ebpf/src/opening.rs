@@ -1,15 +1,12 @@
 //! The first bytes of connections: traffic-control programs can read payload wherever it lies.
 
-use crate::emit;
 use crate::memory::{at_least_one, at_most};
-use crate::state::{EVENTS, WORK, count};
+use crate::state::{EVENTS, WORK, Work, count};
+use crate::{buffer, emit};
 use aya_ebpf::bindings::__sk_buff;
-use aya_ebpf::helpers::generated::bpf_skb_load_bytes_relative;
+use aya_ebpf::helpers::generated::bpf_skb_load_bytes;
 use tracer_common::{OPENING, RawOpening, counter, event_kind};
 use tracer_ebpf::parse::forget;
-
-/// `BPF_HDR_START_NET`.
-const NETWORK: u32 = 1;
 
 /// Tells the beginning of the payload of the packet that this tap has just looked at, if it is one of
 /// the first of its side.
@@ -36,17 +33,8 @@ pub(crate) fn tell(tap: u8, skb: *mut __sk_buff) {
     told.payload_len = event.print.payload_len;
     told.pad = 0;
     told.tuple = event.tuple;
-    let len = forget(&event.print.payload_len);
-    if len != 0
-        && load(
-            skb,
-            work.cursors.outer.at() as u32,
-            len,
-            &mut told.bytes,
-            &mut told.len,
-        )
-    {
-        match EVENTS.output::<RawOpening>(told, emit::flags()) {
+    if load(work, skb).is_some() {
+        match EVENTS.output::<RawOpening>(&work.opening, emit::flags()) {
             Ok(()) => count(counter::TOLD),
             Err(_) => count(counter::LOST),
         }
@@ -54,19 +42,21 @@ pub(crate) fn tell(tap: u8, skb: *mut __sk_buff) {
     work.busy = 0;
 }
 
+/// Reads the bytes. The helper looks into page fragments, which the one relative to a header does not.
 #[inline(always)]
-fn load(skb: *mut __sk_buff, from: u32, len: u32, to: &mut [u8; OPENING], read: &mut u16) -> bool {
+fn load(work: &mut Work, skb: *mut __sk_buff) -> Option<()> {
+    let from = buffer::before_network(work)? as u32 + work.cursors.outer.at() as u32;
+    let len = forget(&work.event.print.payload_len);
     let want = at_least_one(at_most::<OPENING>(len));
-    *read = want as u16;
+    work.opening.len = want as u16;
     // SAFETY: `want` is at most the array's size; the helper checks the packet's bounds.
     let failed = unsafe {
-        bpf_skb_load_bytes_relative(
+        bpf_skb_load_bytes(
             skb as *const _,
             from,
-            to.as_mut_ptr().cast(),
+            work.opening.bytes.as_mut_ptr().cast(),
             want as u32,
-            NETWORK,
         )
     };
-    failed == 0
+    (len != 0 && failed == 0).then_some(())
 }

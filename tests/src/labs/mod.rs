@@ -233,6 +233,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         unread::CASES,
         field::cases(),
         drops::traced::PROBED_CASES,
+        proxies::CLSACT_CASES,
     ]
     .into_iter()
     .flatten()

@@ -40,6 +40,14 @@ struct Begun {
     sent: bool,
 }
 
+impl Begun {
+    /// Whether one side of both sent the same bytes first.
+    fn agrees(&self, other: &Self) -> bool {
+        let mut sides = self.sides.iter().zip(&other.sides);
+        sides.any(|(a, b)| a.digest().zip(b.digest()).is_some_and(|(a, b)| a.agrees(b)))
+    }
+}
+
 /// The live flow of a tuple in a namespace, if there is one.
 pub(super) type Live<'a> = dyn Fn(NetnsId, Tuple) -> Option<&'a Journey> + 'a;
 
@@ -155,22 +163,21 @@ impl Relations {
             header: self.begun(journey).sides[0].header(),
             ..Relation::default()
         };
+        if let Some(accepted) = self.ended(journey).map(|at| &self.accepted[at]) {
+            self.choose(Side::Ended, &self.after(accepted), &mut relation, live);
+        }
         if let Some(opened) = self.opened(journey).map(|at| &self.opened[at]) {
             relation.unasked = !opened.asked;
-            let fits = self.accepted.iter().filter(|a| fits(a, opened));
-            let fits: Vec<_> = fits.map(|a| (a, opened)).collect();
-            self.choose(Side::Opened, &fits, &mut relation, live);
-        } else if let Some(accepted) = self.ended(journey).map(|at| &self.accepted[at]) {
-            relation.unasked = !accepted.told.asked;
-            let fits = self.opened.iter().filter(|o| fits(accepted, o));
-            let fits: Vec<_> = fits.map(|o| (accepted, o)).collect();
-            self.choose(Side::Ended, &fits, &mut relation, live);
+            // Between two proxies a flow is both; where it goes on says more.
+            if relation.joined.is_none() && relation.ambiguous.is_none() {
+                self.choose(Side::Opened, &self.before(opened), &mut relation, live);
+            }
         }
         relation.around = self.around(journey, &relation);
         relation
     }
 
-    /// Chooses the other side among those that fit.
+    /// Takes the other side where just one connection fits, whichever of the two is looked at from.
     fn choose(
         &self,
         side: Side,
@@ -178,20 +185,21 @@ impl Relations {
         relation: &mut Relation,
         live: &Live<'_>,
     ) {
-        let proven: Vec<_> = fits
-            .iter()
-            .filter(|(a, o)| self.is_proven(a, o, live))
-            .collect();
-        // What the kernel half has forgotten of a process might fit as well.
-        let more = side == Side::Opened && fits.iter().any(|(a, _)| a.told.more);
-        let (chosen, evidence) = match (proven.as_slice(), fits) {
-            ([one], _) => (**one, Evidence::Payload),
-            ([], [one]) if !more => (*one, Evidence::Process),
-            (_, [] | [_]) => return,
-            (_, [(accepted, _), ..]) => {
-                relation.ambiguous = Some((fits.len(), accepted.told.process.clone()));
-                return;
+        let Some((accepted, _)) = fits.first().copied() else {
+            return;
+        };
+        let (chosen, evidence) = match self.only(fits, live) {
+            Ok(((accepted, opened), evidence)) => {
+                let back = match side {
+                    Side::Ended => self.before(opened),
+                    Side::Opened => self.after(accepted),
+                };
+                match self.only(&back, live) {
+                    Ok((_, same)) if same == evidence => ((accepted, opened), evidence),
+                    _ => return relation.ambiguous = doubt(back.len(), accepted),
+                }
             }
+            Err(count) => return relation.ambiguous = doubt(count, accepted),
         };
         let (accepted, opened) = chosen;
         let begun = self.begun_of(&opened.begun, opened.netns, opened.tuple, live);
@@ -209,21 +217,46 @@ impl Relations {
         });
     }
 
+    /// The one pair that is proven, or else the one that there is; how many there are, otherwise.
+    fn only<'a>(
+        &self,
+        fits: &[(&'a Accepted, &'a Opened)],
+        live: &Live<'_>,
+    ) -> Result<((&'a Accepted, &'a Opened), Evidence), usize> {
+        let proven = fits.iter().filter(|(a, o)| self.is_proven(a, o, live));
+        let proven: Vec<_> = proven.copied().collect();
+        // What the kernel half has forgotten of a process might fit as well.
+        let more = fits.iter().any(|(a, _)| a.told.more);
+        match (proven.as_slice(), fits) {
+            ([one], _) => Ok((*one, Evidence::Payload)),
+            ([], [one]) if !more => Ok((*one, Evidence::Process)),
+            _ => Err(fits.len()),
+        }
+    }
+
+    /// The connections that the process of this one opened meanwhile.
+    fn after<'a>(&'a self, accepted: &'a Accepted) -> Vec<(&'a Accepted, &'a Opened)> {
+        let opened = self.opened.iter().filter(|o| fits(accepted, o));
+        opened.map(|o| (accepted, o)).collect()
+    }
+
+    /// The connections that the process of this one held when it opened it.
+    fn before<'a>(&'a self, opened: &'a Opened) -> Vec<(&'a Accepted, &'a Opened)> {
+        let accepted = self.accepted.iter().filter(|a| fits(a, opened));
+        accepted.map(|a| (a, opened)).collect()
+    }
+
     fn is_proven(&self, accepted: &Accepted, opened: &Opened, live: &Live<'_>) -> bool {
         let told = &accepted.told;
-        let ended = self.begun_of(&accepted.begun, told.netns, told.tuple, live);
-        let begun = self.begun_of(&opened.begun, opened.netns, opened.tuple, live);
-        let (Some(ended), Some(begun)) = (ended, begun) else {
+        let Some(begun) = self.begun_of(&opened.begun, opened.netns, opened.tuple, live) else {
             return false;
         };
         let client = SocketAddr::new(told.tuple.src, told.tuple.sport);
         let named = begun.sides[0].header().and_then(|h| h.client);
         named == Some(client)
-            || ended
-                .sides
-                .iter()
-                .zip(&begun.sides)
-                .any(|(a, b)| a.digest().zip(b.digest()).is_some_and(|(a, b)| a.agrees(b)))
+            || self
+                .begun_of(&accepted.begun, told.netns, told.tuple, live)
+                .is_some_and(|ended| ended.agrees(&begun))
     }
 
     /// How one of two connections began: its flow may be judged already, or not yet.
@@ -305,6 +338,10 @@ impl Relations {
 
 /// A tap's clock and a socket's are the same; events of one moment may be told in either order.
 const SLACK_NS: u64 = 1_000_000;
+
+fn doubt(count: usize, accepted: &Accepted) -> Option<(usize, Process)> {
+    Some((count, accepted.told.process.clone()))
+}
 
 /// Whether one process used the one, and opened the other meanwhile.
 fn fits(accepted: &Accepted, opened: &Opened) -> bool {
