@@ -1,6 +1,6 @@
 //! Who connects, and who uses what was accepted.
 //!
-//! Kernel prototypes: `TRACE_EVENT(inet_sock_set_state, TP_PROTO(const struct sock *sk, const int
+//! Kernel prototype: `TRACE_EVENT(inet_sock_set_state, TP_PROTO(const struct sock *sk, const int
 //! oldstate, const int newstate))` (include/trace/events/sock.h). `TCP_SYN_SENT` is entered in the
 //! task that calls `connect`, before the first packet is made; `TCP_FIN_WAIT1` and `TCP_LAST_ACK` in
 //! the one that closes. `DEFINE_EVENT(tcp_event_sk, tcp_rcv_space_adjust, TP_PROTO(struct sock *sk))`

@@ -85,8 +85,8 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
                 .chain(missing)
                 .chain(doubt)
                 .collect();
-            let mut taps = Taps::new(options.tap, &wanted, &mut programs, lacks)?;
-            taps.before(plan.hosts(), &mut programs, &survey);
+            let taps = Taps::new(options.tap, &wanted, &mut programs, lacks)?;
+            let taps = taps.before(plan.hosts(), &mut programs, &survey);
             (taps, Entries::of_bypassing())
         }
         Sight::Direct(why) => direct(options.tap, why, doubt, &mut programs, &survey, &mut trace)?,

@@ -141,13 +141,13 @@ impl Taps {
     /// Before the trace is armed: where a destination is an address of a namespace, connections may
     /// end there, and the very first is to be read.
     pub(super) fn before(
-        &mut self,
+        mut self,
         dests: impl Iterator<Item = IpAddr>,
         programs: &mut Programs,
         survey: &Survey,
-    ) {
+    ) -> Self {
         if self.mode.is_none() || self.alone {
-            return;
+            return self;
         }
         let inventory = survey.inventory();
         self.looked = true;
@@ -161,6 +161,7 @@ impl Taps {
         for _ in 0..FIRST {
             self.attach(programs, survey);
         }
+        self
     }
 
     /// Devices came or changed: they are looked for again.
