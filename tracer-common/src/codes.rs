@@ -8,6 +8,10 @@ pub mod event_kind {
     pub const DROP: u8 = 2;
     /// A NAT target ran: [`crate::RawRuleHit`](crate::RawRuleHit).
     pub const RULE_HIT: u8 = 3;
+    /// A process used a connection that was accepted here: [`crate::RawSocket`].
+    pub const SOCKET: u8 = 4;
+    /// The first bytes of a connection: [`crate::RawOpening`].
+    pub const OPENING: u8 = 5;
 }
 
 /// Values of [`crate::RawEvent::tap`]: where a packet was sighted.
@@ -58,6 +62,8 @@ pub mod matched {
     pub const SKB: u8 = 5;
     /// It is an ICMP error that quotes a packet of ours.
     pub const QUOTED: u8 = 6;
+    /// It opens a connection of a process that ends ours: where that leads to was not asked for.
+    pub const OPENED: u8 = 7;
 }
 
 /// Values of [`crate::RawEvent::wrap`]: what stands between the outer packet and the one inside.

@@ -15,6 +15,7 @@ mod event;
 mod flow;
 mod offsets;
 mod rules;
+mod socket;
 mod tuple;
 
 pub use codes::{event_kind, matched, present, reason, tap, wrap};
@@ -27,6 +28,10 @@ pub use event::{RawConntrack, RawEvent, RawFingerprint, RawProcess};
 pub use flow::{FlowKey, FlowState, FollowKey, SkbNote, counter};
 pub use offsets::{ABSENT, DirectSkb, Offsets, SKB_WINDOW};
 pub use rules::{RawRuleHit, RuleOffsets, rule_store, rule_target};
+pub use socket::{
+    Accepted, GroupKey, MAX_OPENINGS, MAX_RECENT, OPENING, RawOpening, RawSocket, RecentSockets,
+    socket_event, socket_follow,
+};
 pub use tuple::{RawTuple, family, ip_proto};
 
 /// Version of this ABI. It is compiled into both halves and compared when the programs are

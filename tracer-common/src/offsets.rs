@@ -59,6 +59,20 @@ pub struct Offsets {
     pub net_inum: u32,
     /// `sock_common.skc_net.net`, of a `struct sock`
     pub sk_net: u32,
+    /// `sock_common.skc_family`, of a `struct sock`, as the following
+    pub sk_family: u32,
+    /// `sock_common.skc_daddr`: the other side
+    pub sk_daddr: u32,
+    /// `sock_common.skc_rcv_saddr`: this side
+    pub sk_saddr: u32,
+    /// `sock_common.skc_v6_daddr`
+    pub sk_v6_daddr: u32,
+    /// `sock_common.skc_v6_rcv_saddr`
+    pub sk_v6_saddr: u32,
+    /// `sock_common.skc_dport`, network order
+    pub sk_dport: u32,
+    /// `sock_common.skc_num`: this side's port, the machine's order
+    pub sk_num: u32,
     /// `sock.sk_cgrp_data.cgroup` (`.val` before 5.15)
     pub sk_cgroup: u32,
     /// `cgroup.kn`
@@ -89,7 +103,7 @@ pub struct Offsets {
     pub tuple_proto: u32,
 }
 
-const _: () = assert!(size_of::<Offsets>() == 36 * 4);
+const _: () = assert!(size_of::<Offsets>() == 43 * 4);
 
 /// What the programs that may not read kernel memory keep in place of a copy of `struct sk_buff`:
 /// what the kernel shows of it to traffic-control programs (`struct __sk_buff`), and where they are.
@@ -172,6 +186,13 @@ impl Offsets {
         dev_net: ABSENT,
         net_inum: ABSENT,
         sk_net: ABSENT,
+        sk_family: ABSENT,
+        sk_daddr: ABSENT,
+        sk_saddr: ABSENT,
+        sk_v6_daddr: ABSENT,
+        sk_v6_saddr: ABSENT,
+        sk_dport: ABSENT,
+        sk_num: ABSENT,
         sk_cgroup: ABSENT,
         cgroup_kn: ABSENT,
         kn_id: ABSENT,

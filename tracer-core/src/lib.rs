@@ -19,6 +19,7 @@ pub mod journey;
 pub mod observed;
 pub mod packet;
 pub mod point;
+pub mod proxy;
 pub mod recording;
 pub mod report;
 pub mod rulebook;

@@ -169,6 +169,12 @@ fn tags_before(work: &mut Work, data: u64) -> Option<u64> {
     (proto == ETH_P_IP || proto == ETH_P_IPV6).then_some(skip)
 }
 
+/// Bytes between the data and the network header, where that is set.
+#[inline(always)]
+pub(crate) fn before_network(work: &Work) -> Option<u64> {
+    network(work, field!(work.skb, offset!(skb_data), u64)?)
+}
+
 /// Bytes between the data (the link header) and the network header, elsewhere.
 #[inline(always)]
 fn network(work: &Work, data: u64) -> Option<u64> {

@@ -5,11 +5,10 @@
 //! Kernel: `struct __sk_buff` of linux/bpf.h, which the verifier turns into reads of the buffer.
 
 use crate::buffer::Packet;
-use crate::memory::{at_most, field};
+use crate::memory::{at_least_one, at_most, field};
 use crate::state::{HERE, Work, config};
 use aya_ebpf::bindings::__sk_buff;
 use aya_ebpf::helpers::generated::{bpf_skb_load_bytes, bpf_skb_load_bytes_relative};
-use core::arch::asm;
 use core::mem::offset_of;
 use tracer_common::{DirectSkb, config_flags, present, tap};
 use tracer_ebpf::parse::HEAD;
@@ -63,16 +62,6 @@ pub(crate) fn read(work: &mut Work, skb: *mut __sk_buff) -> Option<Packet> {
     work.valid = want;
     work.vlan = 0;
     (failed == 0).then_some(Packet::read(len))
-}
-
-/// The number, which is not zero, in a form that shows this to the verifier.
-#[inline(always)]
-fn at_least_one(mut n: u64) -> u64 {
-    // SAFETY: changes only the register it names.
-    unsafe {
-        asm!("if {n} >= 1 goto +1", "{n} = 1", n = inout(reg) n, options(pure, nomem));
-    }
-    n
 }
 
 /// Writes what is shown of the buffer to where `struct sk_buff` would be.

@@ -96,7 +96,7 @@ pub(crate) fn learn(work: &Work) {
 
 /// A tuple and its reverse.
 #[inline(never)]
-fn learn_both(tuple: &RawTuple, netns: u32) {
+pub(crate) fn learn_both(tuple: &RawTuple, netns: u32) {
     if filter::forward(tuple, false) || filter::reverse(tuple, false) {
         return;
     }

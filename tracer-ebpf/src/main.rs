@@ -37,6 +37,8 @@ mod memory;
 #[cfg(target_arch = "bpf")]
 mod observe;
 #[cfg(target_arch = "bpf")]
+mod opening;
+#[cfg(target_arch = "bpf")]
 mod origin;
 #[cfg(target_arch = "bpf")]
 mod policy;
@@ -44,6 +46,8 @@ mod policy;
 mod rules;
 #[cfg(target_arch = "bpf")]
 mod settled;
+#[cfg(target_arch = "bpf")]
+mod sockets;
 #[cfg(target_arch = "bpf")]
 mod state;
 #[cfg(target_arch = "bpf")]

@@ -84,3 +84,13 @@ pub(crate) fn at_most<const MOST: usize>(n: u32) -> u64 {
     }
     n
 }
+
+/// The number, which is not zero, in a form that shows this to the verifier.
+#[inline(always)]
+pub(crate) fn at_least_one(mut n: u64) -> u64 {
+    // SAFETY: changes only the register it names.
+    unsafe {
+        asm!("if {n} >= 1 goto +1", "{n} = 1", n = inout(reg) n, options(pure, nomem));
+    }
+    n
+}

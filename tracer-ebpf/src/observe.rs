@@ -3,7 +3,9 @@
 use crate::buffer::{self, Packet};
 use crate::memory;
 use crate::state::{SCOPE, WORK, Work, config, count, learned_any, offset};
-use crate::{conntrack, direct, emit, filter, follow, glance, origin, policy, settled, unwrap};
+use crate::{
+    conntrack, direct, emit, filter, follow, glance, origin, policy, settled, sockets, unwrap,
+};
 use aya_ebpf::bindings::__sk_buff;
 use tracer_common::{RawEvent, config_flags, counter, event_kind, matched, present, reason, tap};
 use tracer_ebpf::parse::{self, Head, forget};
@@ -53,6 +55,7 @@ fn enter(seen: &Sighting) -> Option<&'static mut Work> {
         return None;
     }
     work.busy = 1;
+    work.opens = 0;
     work.tap = u32::from(seen.tap);
     work.at = seen.skb;
     Some(work)
@@ -78,7 +81,9 @@ fn look(work: &mut Work, seen: &Sighting, packet: Packet) -> Option<()> {
     is_ours(work, seen, packet)?;
     work.event.print.wire_packets = buffer::wire_packets(work);
     policy::judge(work);
-    settled::learn(sum);
+    if forget(&work.opens) == 0 {
+        settled::learn(sum);
+    }
     if forget(&work.event.reasons) != 0 {
         tell(work, seen.tap);
     }
@@ -203,6 +208,8 @@ pub(crate) fn match_followed(work: &mut Work) {
         matched::SKB
     } else if sent_to_ours(work) {
         matched::CONNTRACK
+    } else if opens_for_ours(work) {
+        matched::OPENED
     } else {
         0
     };
@@ -216,6 +223,16 @@ fn sent_to_ours(work: &mut Work) -> bool {
         && conntrack::is_translated(work.nfct)
         && conntrack::read(work)
         && filter::forward(&work.event.conntrack.orig, false)
+}
+
+/// A connection that a proxy opens: see [`sockets`].
+#[inline(always)]
+fn opens_for_ours(work: &mut Work) -> bool {
+    const SYN_ACK: u8 = 0x12;
+    work.event.present & (present::LOCAL | present::TCP) == present::LOCAL | present::TCP
+        && work.event.print.tcp_flags & SYN_ACK == 0x02
+        && learned_any()
+        && sockets::leads(work.at)
 }
 
 /// Device and namespace, once; `None` outside the scope.

@@ -58,7 +58,7 @@ pub(crate) fn cgroup_of_packet(skb: u64) -> Option<u64> {
 /// cgroup v2 id of a socket. Before 5.15 the pointer shares its word with flags; a set lowest bit
 /// means that there is no cgroup in it (`include/linux/cgroup-defs.h`).
 #[inline(always)]
-fn cgroup_of(sk: u64) -> Option<u64> {
+pub(crate) fn cgroup_of(sk: u64) -> Option<u64> {
     let word: u64 = memory::at(sk, offset!(sk_cgroup))?;
     if word & 1 != 0 {
         return None;

@@ -4,7 +4,9 @@ use crate::clock;
 use crate::direct;
 use crate::state::{FLOWS, Work, config};
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
-use tracer_common::{FlowKey, FlowState, RawEvent, config_flags, ip_proto, present, reason, tap};
+use tracer_common::{
+    FlowKey, FlowState, MAX_OPENINGS, RawEvent, config_flags, ip_proto, present, reason, tap,
+};
 
 const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
@@ -23,12 +25,25 @@ pub(crate) fn judge(work: &mut Work) {
         tap: event.tap,
         pad: [0; 7],
     };
+    // Payload that a tap beside a tracepoint may be the only one to read.
+    let is_data =
+        !is_wire(event.tap) && event.present & present::TCP != 0 && event.print.payload_len != 0;
+    let mut opens = is_data;
     event.reasons = match FLOWS.get_ptr_mut(key) {
         None => first(event, &key, nfct),
-        // SAFETY: the map's value stays in place during the program run; counters are atomic, the
-        // rest may be overwritten by another CPU, which costs at worst one event more or less.
-        Some(state) => next(event, unsafe { &mut *state }, nfct),
+        Some(state) => {
+            // SAFETY: the map's value stays in place during the program run; counters are atomic, the
+            // rest may be overwritten by another CPU, which costs at worst one event more or less.
+            let state = unsafe { &mut *state };
+            opens &= state.data < MAX_OPENINGS;
+            state.data += u8::from(opens);
+            next(event, state, nfct)
+        }
     };
+    if opens {
+        clock::stamp(event);
+    }
+    work.opens = u64::from(opens);
 }
 
 /// The first packet with this tuple at this tap.

@@ -73,16 +73,28 @@ fn headers(work: &Work) -> Option<u64> {
         0x45 if valid >= 34 && field!(work.head.0, 6, u16)? & NO_FRAGMENT == 0 => {
             opens_nothing(work.head.0[9], work.head.0[33])?;
             let ports = half(20) << 8 | u64::from(work.head.0[9]);
+            let len = field!(work.head.0, 2, u16).map_or(0, u16::from_be);
+            let ports = ports | has_payload(work.head.0[32], len, 20);
             Some(add(add(0, half(12) << 32 | half(16)), ports))
         }
         first if first >> 4 == 6 && valid >= 54 => {
             opens_nothing(work.head.0[6], work.head.0[53])?;
             let ports = half(40) << 8 | u64::from(work.head.0[6]);
+            let len = field!(work.head.0, 4, u16).map_or(0, u16::from_be);
+            let ports = ports | has_payload(work.head.0[52], len, 0);
             let sum = add(add(0, word(8)), word(16));
             Some(add(add(add(sum, word(24)), word(32)), ports))
         }
         _ => None,
     }
+}
+
+/// A bit above ports and protocol if a TCP segment has payload: the first that has is another packet
+/// than the acknowledgement before it. `len`: of the packet, `before` bytes of IP's header included.
+#[inline(always)]
+fn has_payload(data_offset: u8, len: u16, before: u32) -> u64 {
+    let headers = before + u32::from(data_offset >> 4) * 4;
+    u64::from(u32::from(len) != headers) << 40
 }
 
 /// The fragment offset and "more fragments", as they lie in the header.

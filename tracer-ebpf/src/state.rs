@@ -4,8 +4,8 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::{HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
 use core::cell::UnsafeCell;
 use tracer_common::{
-    ABI_VERSION, Config, FlowKey, FlowState, FollowKey, Offsets, PrefixKey, RawEvent, RawProcess,
-    SkbNote, counter,
+    ABI_VERSION, Config, FlowKey, FlowState, FollowKey, Offsets, PrefixKey, RawEvent, RawOpening,
+    RawProcess, SkbNote, counter,
 };
 use tracer_ebpf::parse::{Bytes, Cursors};
 
@@ -136,6 +136,10 @@ pub(crate) struct Work {
     /// One of [`tracer_common::tap`].
     pub(crate) tap: u32,
     pub(crate) busy: u64,
+    /// 1: the packet is one of the first with payload of its side, and a traffic-control tap's.
+    pub(crate) opens: u64,
+    /// What is told of those.
+    pub(crate) opening: RawOpening,
 }
 
 /// One [`Work`] per tap (index: the tap's number) and one for drops, so that those that nest do not

@@ -9,6 +9,7 @@ pub mod openvpn;
 pub mod redirect;
 pub mod rewriter;
 mod rules;
+mod service;
 mod topology;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use anyhow::{Context as _, Result, bail};
 
 pub use container::{Container, Running};
 pub use rules::Agent;
+pub use service::Service;
 pub use topology::{End, Topology};
 
 /// A network that is up. Dropping it removes all its namespaces, also when a test panics.

@@ -28,6 +28,7 @@ mod passing;
 mod pcap;
 mod points;
 mod protocols;
+mod proxies;
 mod readme;
 mod recordings;
 mod redirects;
@@ -230,6 +231,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         options::CASES,
         overlays::CASES,
         protocols::CASES,
+        proxies::CASES,
         readme::CASES,
         recordings::CASES,
         redirects::CASES,
@@ -248,6 +250,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         drops::traced::PROBED_CASES,
         explained::CASES,
         overlays::VIRTUAL_CASES,
+        proxies::CLSACT_CASES,
     ]
     .into_iter()
     .flatten()

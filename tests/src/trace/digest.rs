@@ -6,6 +6,7 @@
 //! rule iptables-legacy nat/IP-MASQ 3
 //! source-rewritten, on the wire 10.100.0.5, completed
 //! ```
+//! A proxy is a line too: `proxy socat at 10.100.0.5:8443 by payload, header 1 names 10.12.3.4:43210 (true)`.
 //! A rule that another one marked the packet for says by whom; a finding that is about a rule is a line with its code.
 //! A `?` at the end of the last line means that the verdict is not complete.
 
@@ -23,6 +24,7 @@ pub fn digest(flow: &Value, names: &Names) -> String {
             .iter()
             .map(|drop| format!("dropped: {}", text(&drop["reason"]))),
     );
+    lines.extend(proxy(&flow["proxy"]));
     lines.extend(about_rules(list(&flow["findings"])));
     lines.push(verdict(flow));
     lines.join("\n")
@@ -123,6 +125,28 @@ fn rule(rule: &Value) -> Option<String> {
         )
     };
     (!rule.is_null()).then(|| place(rule))
+}
+
+/// The proxy, how it is known, and what its header says.
+fn proxy(proxy: &Value) -> Option<String> {
+    let header = &proxy["proxy_protocol"];
+    let header = (!header.is_null()).then(|| {
+        format!(
+            ", header {} names {} ({})",
+            text(&header["version"]),
+            text(&header["client"]),
+            text(&header["true_client"])
+        )
+    });
+    (!proxy.is_null()).then(|| {
+        format!(
+            "proxy {} at {} by {}{}",
+            text(&proxy["comm"]),
+            text(&proxy["listen"]),
+            text(&proxy["evidence"]),
+            header.unwrap_or_default()
+        )
+    })
 }
 
 /// Findings that are about a rule.

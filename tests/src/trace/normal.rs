@@ -25,6 +25,7 @@ const REPLACED: &[&str] = &[
     "pid",
     "comm",
     "cgroup",
+    "new_flow",
     "observed_by",
     "received",
     "offset_us",
@@ -171,14 +172,20 @@ fn without_hashed_port_in(text: &str) -> String {
     }
 }
 
-/// Ids of programs in sentences: `(id 4711)`.
+/// Ids of programs and processes in sentences: `(id 4711)`, `(pid 4711)`.
 fn without_ids(text: &str) -> String {
-    let mut parts = text.split("(id ");
+    without_numbers(&without_numbers(text, "(id ", "<id>"), "(pid ", "<pid>")
+}
+
+/// Numbers between these words and a closing parenthesis.
+fn without_numbers(text: &str, before: &str, instead: &str) -> String {
+    let mut parts = text.split(before);
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
         let is_id = rest.len() < part.len() && rest.starts_with(')');
-        out.push_str(if is_id { "(id <id>" } else { "(id " });
+        out.push_str(before);
+        out.push_str(if is_id { instead } else { "" });
         out.push_str(if is_id { rest } else { part });
     }
     out

@@ -43,6 +43,7 @@ const NO_NETNS: Option<&str> = Some("a packet's network namespace is not known f
 const NO_ROUTE: Option<&str> =
     Some("the network namespace of a dropped packet is not known from its route");
 const NO_PROCESS: Option<&str> = Some("the cgroup of a packet's sender is not known");
+const NO_SOCKET: Option<&str> = Some("the two connections of a proxy are not joined");
 const NO_CONNTRACK: Option<&str> =
     Some("conntrack entries cannot be read: rewrites are known only from two sightings");
 
@@ -117,6 +118,55 @@ pub(super) static ROWS: &[Row] = &[
         "__sk_common.skc_net.net",
         Want::Pointer,
         Some("the network namespace of a packet's socket is not known")
+    ),
+    row!(
+        sk_family,
+        "sock",
+        "__sk_common.skc_family",
+        Want::Int(2),
+        NO_SOCKET
+    ),
+    row!(
+        sk_daddr,
+        "sock",
+        "__sk_common.skc_daddr",
+        Want::Int(4),
+        NO_SOCKET
+    ),
+    row!(
+        sk_saddr,
+        "sock",
+        "__sk_common.skc_rcv_saddr",
+        Want::Int(4),
+        NO_SOCKET
+    ),
+    row!(
+        sk_v6_daddr,
+        "sock",
+        "__sk_common.skc_v6_daddr",
+        Want::Bytes(16),
+        NO_SOCKET
+    ),
+    row!(
+        sk_v6_saddr,
+        "sock",
+        "__sk_common.skc_v6_rcv_saddr",
+        Want::Bytes(16),
+        NO_SOCKET
+    ),
+    row!(
+        sk_dport,
+        "sock",
+        "__sk_common.skc_dport",
+        Want::Int(2),
+        NO_SOCKET
+    ),
+    row!(
+        sk_num,
+        "sock",
+        "__sk_common.skc_num",
+        Want::Int(2),
+        NO_SOCKET
     ),
     Row {
         name: "sock.sk_cgrp_data.cgroup",

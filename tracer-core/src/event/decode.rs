@@ -130,6 +130,7 @@ pub(super) fn decode_matched(value: u8) -> Result<Matched, DecodeError> {
         matched::LEARNED => Ok(Matched::Learned),
         matched::SKB => Ok(Matched::Skb),
         matched::QUOTED => Ok(Matched::Quoted),
+        matched::OPENED => Ok(Matched::Opened),
         _ => Err(DecodeError::Unknown {
             field: "match",
             value,

@@ -97,6 +97,8 @@ pub enum Matched {
     Skb,
     /// It is an ICMP error that quotes a packet of ours.
     Quoted,
+    /// It opens a connection of a process that ends ours: that was not asked for.
+    Opened,
 }
 
 /// Why a packet was told: the bits of [`tracer_common::reason`].

@@ -10,7 +10,7 @@ use super::recent::Recent;
 use super::resolve::Found;
 use super::slab::{FlowRef, Slab};
 use super::tracked::{News, Tracked, predates};
-use super::{Closed, Direction, ReadCounter, Settings, Stats};
+use super::{Closed, Direction, Journey, ReadCounter, Settings, Stats};
 use crate::event::{Conntrack, DropEvent, Event, NetnsId};
 use crate::inventory::Inventory;
 use crate::packet::Tuple;
@@ -126,6 +126,15 @@ impl Correlator {
         }
         told[open..].sort_by_key(|c| (c.journey.first_ns, c.journey.opened));
         told
+    }
+
+    /// The flow of a tuple in a namespace that was not told yet.
+    #[must_use]
+    pub fn live(&self, netns: NetnsId, tuple: Tuple) -> Option<&Journey> {
+        let Lookup::One(at, _) = self.bindings.find(netns, 0, tuple) else {
+            return None;
+        };
+        self.flows.get(at)?.journey.as_deref()
     }
 
     /// Reads the counters of the flows that were not told yet. One whose counters grew is not quiet.

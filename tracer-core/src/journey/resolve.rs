@@ -202,7 +202,7 @@ impl Correlator {
     /// Whether a packet that fits no flow begins one, and which way it goes.
     fn opening_direction(&self, event: &Event, place: Place) -> Option<Direction> {
         let by_filter = match event.matched {
-            Matched::Forward => Direction::Request,
+            Matched::Forward | Matched::Opened => Direction::Request,
             Matched::Reverse => Direction::Reply,
             Matched::Conntrack => {
                 Direction::Request.flipped_if(event.conntrack.is_some_and(|ct| ct.is_reply))

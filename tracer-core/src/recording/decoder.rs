@@ -155,7 +155,7 @@ impl Kind {
     /// The kind of that number, if this version knows it.
     #[must_use]
     pub fn of(number: u8) -> Option<Self> {
-        const ALL: [Kind; 15] = [
+        const ALL: [Kind; 17] = [
             Kind::Header,
             Kind::Clock,
             Kind::Inventory,
@@ -171,6 +171,8 @@ impl Kind {
             Kind::Finish,
             Kind::Summary,
             Kind::Judge,
+            Kind::Socket,
+            Kind::Opening,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == number)
     }
@@ -193,6 +195,8 @@ fn read(kind: Kind, raw: &mut &[u8]) -> Result<Record, String> {
         Kind::Finish => Record::Finish(value(raw)?),
         Kind::Summary => Record::Summary(value(raw)?),
         Kind::Judge => Record::Judge(value(raw)?),
+        Kind::Socket => Record::Socket(value(raw)?),
+        Kind::Opening => Record::Opening(value(raw)?),
     })
 }
 

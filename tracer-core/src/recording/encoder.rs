@@ -86,6 +86,8 @@ fn write(record: &Record, out: &mut Vec<u8>) -> Written {
         Record::Rules(reading) => put(reading, out),
         Record::Recount(asked) | Record::Advance(asked) | Record::Finish(asked) => put(asked, out),
         Record::Judge(settled) => put(settled, out),
+        Record::Socket(socket) => put(socket, out),
+        Record::Opening(opening) => put(opening, out),
         Record::Summary(summary) => put(summary, out),
     }
 }

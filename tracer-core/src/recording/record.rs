@@ -10,6 +10,7 @@ use crate::expect::Expectation;
 use crate::journey::{self, Closed};
 use crate::observed::RuleHit;
 use crate::point::Point;
+use crate::proxy::{Opening, SocketEvent};
 use crate::report::{Summary, Unavailable};
 use crate::ruleset::Ruleset;
 use crate::trace::Wanted;
@@ -48,6 +49,10 @@ pub enum Record {
     Judge(Settled),
     /// All flows were over: the run ended. They are judged after that.
     Finish(Asked),
+    /// A process used a connection that it had accepted.
+    Socket(Box<SocketEvent>),
+    /// How a connection begins.
+    Opening(Box<Opening>),
     /// The run's own summary. The last record of all.
     Summary(Box<Summary>),
 }
@@ -72,6 +77,8 @@ pub enum Kind {
     Finish = 13,
     Summary = 14,
     Judge = 15,
+    Socket = 16,
+    Opening = 17,
 }
 
 impl Record {
@@ -93,6 +100,8 @@ impl Record {
             Self::Advance(_) => Kind::Advance,
             Self::Finish(_) => Kind::Finish,
             Self::Judge(_) => Kind::Judge,
+            Self::Socket(_) => Kind::Socket,
+            Self::Opening(_) => Kind::Opening,
             Self::Summary(_) => Kind::Summary,
         }
     }

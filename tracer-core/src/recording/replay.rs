@@ -119,6 +119,8 @@ impl Replay {
                 self.trace.push_drop(*drop);
             }
             Record::Hit(hit) => self.trace.hit(*hit),
+            Record::Socket(socket) => self.trace.socket(*socket),
+            Record::Opening(opening) => self.trace.opening(*opening),
             Record::Lost(lost) => {
                 self.lost = self.lost.saturating_add(lost.count);
                 self.trace.lost(lost.from_ns, lost.to_ns, lost.count);

@@ -1,5 +1,6 @@
 //! Whether an exchange worked, and what stopped it.
 
+use super::TupleView;
 use super::{RewriteDirection, Rule, Tc, Where};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -97,6 +98,10 @@ pub struct Proxy {
     pub evidence: String,
     /// The PROXY protocol header, if one was seen.
     pub proxy_protocol: Option<ProxyProtocol>,
+    /// The connection that ended there, as the process has it.
+    pub inbound: Option<TupleView>,
+    /// The new connection, as the process opened it.
+    pub outbound: Option<TupleView>,
 }
 
 /// What a PROXY protocol header says.

@@ -91,6 +91,10 @@ pub enum Code {
     SocketLb,
     /// Between which of the points that were named the source changed.
     ChangedBetweenPoints,
+    /// A PROXY header that need not be believed.
+    ProxyHeaderUntrusted,
+    /// More than one connection of a proxy fits; none was chosen.
+    ProxyAmbiguous,
     /// Two packets or flows fit; neither was chosen.
     AmbiguousMatch,
     /// The kernel had no room for some events.

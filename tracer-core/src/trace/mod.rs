@@ -13,6 +13,7 @@ use crate::inventory::Inventory;
 use crate::journey::{Closed, Correlator, ReadCounter, Settings, Stats};
 use crate::observed::{Hits, RuleHit};
 use crate::point::{self, Point};
+use crate::proxy::{Opening, Relation, Relations, SocketEvent};
 use crate::recording::{Asked, Count, Entry, Journal, Lost, Part, Record, Settled, noting};
 use crate::report::{Flow, Flows, PointSum, Unavailable};
 use crate::rulebook::Rulebook;
@@ -33,6 +34,7 @@ pub struct Trace {
     point_sums: Vec<PointSum>,
     rulebook: Rulebook,
     hits: Hits,
+    relations: Relations,
     observed: Vec<(String, RuleHit)>,
     groups: Groups,
     reported: u64,
@@ -56,6 +58,7 @@ impl Trace {
             point_sums: Vec::new(),
             rulebook: Rulebook::default(),
             hits: Hits::default(),
+            relations: Relations::default(),
             observed: Vec::new(),
             groups: Groups::default(),
             reported: 0,
@@ -123,6 +126,7 @@ impl Trace {
     #[must_use = "memory grows until the events are processed"]
     pub fn push(&mut self, event: Event) -> bool {
         self.note(|| Record::Event(Box::new(event.clone())));
+        self.relations.sighted(&event);
         self.correlator.push(event)
     }
 
@@ -166,6 +170,18 @@ impl Trace {
             })
         });
         self.losses.add(from_ns, to_ns, count);
+    }
+
+    /// A process used a connection that it had accepted.
+    pub fn socket(&mut self, socket: SocketEvent) {
+        self.note(|| Record::Socket(Box::new(socket.clone())));
+        self.relations.socket(socket);
+    }
+
+    /// How a connection begins.
+    pub fn opening(&mut self, opening: Opening) {
+        self.note(|| Record::Opening(Box::new(opening.clone())));
+        self.relations.opening(opening);
     }
 
     /// A rule was seen to run.
@@ -246,21 +262,44 @@ impl Trace {
             self.look(inventory);
             self.note(|| Record::Judge(Settled::of(&closed)));
         }
-        let flows = self.flows_of(&closed, inventory);
+        let relations = self.relations_of(&closed);
+        let flows = self.flows_of(&closed, &relations, inventory);
         let seen = flows.len();
-        let wanted = |(_, flow): &Part| self.wanted.wants(flow);
-        let mut parts: Vec<Part> = closed.into_iter().zip(flows).filter(wanted).collect();
-        for (_, flow) in &mut parts {
-            self.checks.mark(flow, inventory);
-            self.groups.add(flow);
-            point::sums(&mut self.point_sums, flow);
+        // What a proxy may have opened is told only where it has.
+        let is_told = |relation: &Relation| !relation.unasked || relation.joined.is_some();
+        let mut parts = Vec::new();
+        for ((closed, mut flow), relation) in closed.into_iter().zip(flows).zip(&relations) {
+            if !self.wanted.wants(&flow) || !is_told(relation) {
+                continue;
+            }
+            if !relation.unasked {
+                self.checks.mark(&mut flow, inventory);
+            }
+            self.groups.add(&flow);
+            point::sums(&mut self.point_sums, &flow);
+            parts.push((closed, flow));
         }
         self.reported += parts.len() as u64;
         self.left_out += (seen - parts.len()) as u64;
         parts
     }
 
-    fn flows_of(&mut self, closed: &[Closed], inventory: &Inventory) -> Vec<Flow> {
+    /// What is known of these flows as sides of proxies: of all of them before the first is judged.
+    fn relations_of(&mut self, closed: &[Closed]) -> Vec<Relation> {
+        for closed in closed {
+            self.relations.keep(&closed.journey);
+        }
+        let live = |netns, tuple| self.correlator.live(netns, tuple);
+        let journeys = closed.iter().map(|c| &c.journey);
+        journeys.map(|j| self.relations.of(j, &live)).collect()
+    }
+
+    fn flows_of(
+        &mut self,
+        closed: &[Closed],
+        relations: &[Relation],
+        inventory: &Inventory,
+    ) -> Vec<Flow> {
         let hits: Vec<Vec<&RuleHit>> = closed.iter().map(|c| self.hits.of(&c.journey)).collect();
         let begun = closed.iter().map(|c| c.journey.first_ns);
         let then: Vec<Cow<'_, Inventory>> = begun.map(|at| inventory.as_of(at)).collect();
@@ -270,7 +309,8 @@ impl Trace {
             .iter()
             .zip(&hits)
             .zip(&then)
-            .map(|((closed, hits), then)| {
+            .zip(relations)
+            .map(|(((closed, hits), then), relation)| {
                 let context = Context {
                     inventory: then,
                     realtime_offset_ns: self.realtime_offset_ns,
@@ -279,6 +319,7 @@ impl Trace {
                     rules: &rules,
                     hits,
                     points: &self.points,
+                    relation,
                 };
                 let flow = verdict::judge(closed, &context);
                 let hits = hits.iter().map(|hit| (*hit).clone());

@@ -6,6 +6,7 @@ mod drops;
 mod findings;
 mod origin;
 mod peer;
+mod proxy;
 mod reply;
 mod rewriter;
 mod routes;
@@ -15,6 +16,7 @@ mod trouble;
 mod view;
 
 pub use peer::compare_with_peer;
+pub(crate) use view::id;
 pub use view::sighting;
 
 pub(crate) use findings::{double_rewrite, finding, is_doubt};
@@ -27,6 +29,7 @@ use crate::inventory::Inventory;
 use crate::journey::{Closed, Hop, Journey};
 use crate::observed::RuleHit;
 use crate::point::{self, Point};
+use crate::proxy::Relation;
 use crate::report::{Code, Flow, Packets, SCHEMA, Unavailable};
 
 /// What is known beside the journey.
@@ -46,6 +49,8 @@ pub struct Context<'a> {
     pub hits: &'a [&'a RuleHit],
     /// The points that were named.
     pub points: &'a [Point],
+    /// What is known of it as one side of a proxy.
+    pub relation: &'a Relation,
 }
 
 /// Judges one flow.
@@ -79,15 +84,14 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     if let Some(by) = rules::exempting(&findings) {
         verdict.text.push_str(&by);
     }
-    verdict.complete = !findings.iter().any(|f| is_doubt(f.code));
-    let flow = attribute::original(journey);
+    let original = attribute::original(journey);
     let mut flow = Flow {
         schema: SCHEMA,
-        id: view::id(journey),
+        id: id(journey),
         first_seen: view::time(journey.first_ns, context.realtime_offset_ns),
         end: closed.end,
         count: 1,
-        flow: flow.into(),
+        flow: original.into(),
         origin: origin::origin(journey, context.inventory),
         hops: view::hops(journey, context),
         points: point::views(context.points, journey, context.inventory),
@@ -102,6 +106,8 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
         findings,
         verdict,
     };
+    proxy::add(&mut flow, context.relation, context.inventory);
+    flow.verdict.complete = !flow.findings.iter().any(|f| is_doubt(f.code));
     point::tell(&mut flow);
     flow
 }

@@ -138,7 +138,7 @@ fn date(days: i64) -> (i64, i64, i64) {
 }
 
 /// The flow's name: the same in every run over the same events.
-pub(super) fn id(journey: &Journey) -> String {
+pub(crate) fn id(journey: &Journey) -> String {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     journey.opened.hash(&mut hash);
     journey.first_ns.hash(&mut hash);

@@ -6,6 +6,7 @@
 //! "next" (`TC_ACT_UNSPEC`, which tcx calls `TCX_NEXT`).
 
 use crate::observe::{Sighting, observe};
+use crate::opening;
 use aya_ebpf::{EbpfContext, macros::classifier, programs::TcContext};
 use tracer_common::tap;
 
@@ -32,4 +33,5 @@ fn look(tap: u8, ctx: &TcContext) {
         // SAFETY: the kernel's context of a running program.
         ifindex: unsafe { (*ctx.skb.skb).ifindex },
     });
+    opening::tell(tap, ctx.skb.skb);
 }

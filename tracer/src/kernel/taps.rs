@@ -19,7 +19,7 @@ pub(super) struct Tracepoint {
 }
 
 /// The base, on every kernel: two links for the whole host, and the sockets.
-pub(super) const TRACEPOINTS: [Tracepoint; 3] = [
+pub(super) const TRACEPOINTS: [Tracepoint; 4] = [
     Tracepoint {
         program: "srctrace_receive",
         tracepoint: "netif_receive_skb",
@@ -37,6 +37,12 @@ pub(super) const TRACEPOINTS: [Tracepoint; 3] = [
         tracepoint: "inet_sock_set_state",
         needed: false,
         effect: "processes behind the node's own TCP connections are not named",
+    },
+    Tracepoint {
+        program: "srctrace_reads",
+        tracepoint: "tcp_rcv_space_adjust",
+        needed: false,
+        effect: "the process of an accepted connection is known only once it closes it",
     },
 ];
 

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use tracer_common::reason;
 use tracer_core::event::{DropEvent, Event, NetnsId, decode, decode_drop, is_drop};
 use tracer_core::inventory::Inventory;
+use tracer_core::proxy::{decode_opening, decode_socket, is_opening, is_socket};
 use tracer_core::trace::Trace;
 
 /// Records taken at once, before anything else gets its turn.
@@ -99,6 +100,15 @@ impl Intake<'_> {
         if is_drop(bytes) {
             return self.lost(bytes);
         }
+        if is_socket(bytes) {
+            return self.used(bytes);
+        }
+        if is_opening(bytes) {
+            decode_opening(bytes)
+                .into_iter()
+                .for_each(|opening| self.trace.opening(opening));
+            return;
+        }
         if let Ok(event) = decode(bytes) {
             self.sighted(event);
         }
@@ -126,6 +136,18 @@ impl Intake<'_> {
             self.entries.hold(event);
         } else {
             self.full |= self.trace.push(event);
+        }
+    }
+
+    /// A process used a connection that was accepted here.
+    fn used(&mut self, bytes: &[u8]) {
+        if let Some(socket) = decode_socket(bytes) {
+            let inventory = self.survey.inventory();
+            self.taps.ended(socket.netns, inventory);
+            let cgroup = socket.process.cgroup;
+            self.cgroups
+                .extend(cgroup.filter(|id| !inventory.cgroups.contains_key(id)));
+            self.trace.socket(socket);
         }
     }
 

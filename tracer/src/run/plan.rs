@@ -29,6 +29,13 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// The destinations that are one address each.
+    pub(super) fn hosts(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let nets = self.filter.dests.iter().map(|(net, _)| net);
+        nets.filter(|net| net.prefix_len() == net.max_prefix_len())
+            .map(IpNet::addr)
+    }
+
     pub(super) fn new(options: &TraceOptions) -> Result<Self, Failure> {
         let resolved = options.resolve(lookup)?;
         families_meet(options, &resolved)?;

@@ -87,6 +87,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
                 .chain(doubt)
                 .collect();
             let taps = Taps::new(options.tap, &wanted, &mut programs, lacks)?;
+            let taps = taps.before(plan.hosts(), &mut programs, &survey);
             (taps, Entries::of_bypassing())
         }
         Sight::Direct(why) => direct(options.tap, why, doubt, &mut programs, &survey, &mut trace)?,

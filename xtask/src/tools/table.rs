@@ -67,6 +67,8 @@ pub(crate) const TABLE: &[Tool] = &[
     lab("socat", "socat", "single connections and datagrams"),
     lab("openvpn", "openvpn", "a VPN in user space, both ends"),
     lab("openssl", "openssl", "the VPN's keys"),
+    lab("haproxy", "haproxy", "a proxy that sends PROXY headers"),
+    lab("nginx", "libnginx-mod-stream", "another one"),
     lab("ethtool", "ethtool", "switches offloads of lab interfaces"),
     lab(
         "sysctl",

@@ -30,9 +30,9 @@ const REQUIRED: [&str; 13] = [
 ];
 
 /// Programs that images have where this machine has them: single labs name what they miss.
-const WELCOME: [&str; 12] = [
-    "bash", "bpftool", "ipset", "iperf3", "ipvsadm", "openssl", "openvpn", "ping", "setpriv",
-    "strace", "unshare", "wg",
+const WELCOME: [&str; 13] = [
+    "bash", "bpftool", "haproxy", "ipset", "iperf3", "ipvsadm", "openssl", "openvpn", "ping",
+    "setpriv", "strace", "unshare", "wg",
 ];
 
 /// iptables and its kin are a few programs that look at the name they are called by.

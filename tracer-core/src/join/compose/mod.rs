@@ -87,7 +87,13 @@ fn joined(scene: &Scene<'_>) -> Flow {
     let (delivery, said) = delivery::delivery(scene, &numbers, hops.len());
     let mut findings = findings::findings(scene, &numbers, &rewrites);
     findings.extend(said);
-    let verdict = verdict::verdict(scene, &hops, &rewrites, &findings);
+    let mut verdict = verdict::verdict(scene, &hops, &rewrites, &findings);
+    // Only one host has the process.
+    let ended = members.iter().find(|m| m.flow.proxy.is_some());
+    if let Some(ended) = ended {
+        verdict.source = ended.flow.verdict.source;
+        verdict.text.clone_from(&ended.flow.verdict.text);
+    }
     let points = points::points(members, &numbers);
     let mut flow = Flow {
         origin: first.origin.clone(),
@@ -99,6 +105,7 @@ fn joined(scene: &Scene<'_>) -> Flow {
         delivery,
         findings,
         verdict,
+        proxy: ended.and_then(|m| m.flow.proxy.clone()),
         ..first.clone()
     };
     point::tell(&mut flow);

@@ -18,6 +18,7 @@ use crate::expect::{Expectation, Source};
 use crate::inventory::{Facts, Namespace, RouteAnswer};
 use crate::observed::RuleHit;
 use crate::packet::Tuple;
+use crate::proxy::{Opening, SocketEvent};
 use crate::report::{Summary, Unavailable};
 use addresses::Addresses;
 
@@ -55,6 +56,8 @@ impl Redactor {
             Record::Drop(drop) => self.drop(drop),
             Record::Hit(hit) => self.hit(hit),
             Record::Unavailable(what) => self.unavailable(what),
+            Record::Socket(socket) => self.socket(socket),
+            Record::Opening(opening) => self.opening(opening),
             Record::Judge(settled) => {
                 let all = settled.0.iter_mut().flat_map(|one| &mut one.conntracks);
                 all.for_each(|(_, entry)| self.conntrack(entry));
@@ -203,6 +206,19 @@ impl Redactor {
         hit.skb = hit.skb.map(|skb| self.pointer(skb));
         self.tuple(&mut hit.tuple);
         hit.conntrack.iter_mut().for_each(|ct| self.conntrack(ct));
+    }
+
+    fn socket(&mut self, socket: &mut SocketEvent) {
+        socket.sk = self.pointer(socket.sk);
+        self.tuple(&mut socket.tuple);
+        socket.process.comm.iter_mut().for_each(|c| self.name(c));
+    }
+
+    fn opening(&mut self, opening: &mut Opening) {
+        self.tuple(&mut opening.tuple);
+        if let Some(client) = opening.header.as_mut().and_then(|h| h.client.as_mut()) {
+            client.set_ip(self.addresses.replace(client.ip()));
+        }
     }
 
     /// An address in the kernel's memory: only whether two are the same counts.

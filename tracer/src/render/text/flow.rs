@@ -7,9 +7,10 @@ use super::last::last;
 use super::points;
 use super::rewrite::{is_answer, rewrite, rule, words_of};
 use super::words;
+use std::net::SocketAddr;
 use tracer_core::report::{
     AddrPort, Code, Drop, Finding, Flow, Proxy, Rewrite, RewriteDirection, Rule, Severity,
-    SourceCode,
+    SourceCode, Where,
 };
 
 /// A flow as text, ending with an empty line.
@@ -50,7 +51,14 @@ fn heading(flow: &Flow, look: Look) -> String {
 fn steps(flow: &Flow, look: Look) -> String {
     let mut text = String::new();
     let request = |r: &&Rewrite| r.direction == RewriteDirection::Request;
-    let mut pending: Vec<&Rewrite> = flow.rewrites.iter().filter(request).collect();
+    // Where a proxy is no packet was rewritten: the answer says what was.
+    let packets = |r: &&Rewrite| r.place != Where::Proxy;
+    let mut pending: Vec<&Rewrite> = flow
+        .rewrites
+        .iter()
+        .filter(request)
+        .filter(packets)
+        .collect();
     for (hop, line) in flow.hops.iter().zip(hops(flow, look)) {
         pending.retain(|r| {
             let here = r.between[1] == Some(hop.n);
@@ -97,7 +105,7 @@ fn answer(flow: &Flow, look: Look) -> String {
     let line = match flow.verdict.source {
         SourceCode::SourcePreserved => format!("source kept: {}", kept(flow)),
         SourceCode::SourceTerminated => match &flow.proxy {
-            Some(proxy) => ended_by(proxy, look),
+            Some(proxy) => ended_by(flow, proxy, look),
             None => escape(&flow.verdict.text).into_owned(),
         },
         SourceCode::SourceRewritten if flow.rewrites.iter().any(is_answer) => return String::new(),
@@ -118,23 +126,67 @@ fn kept(flow: &Flow) -> String {
     }
 }
 
-fn ended_by(proxy: &Proxy, look: Look) -> String {
+/// Which process it ended in or came from, and what its other connection is.
+fn ended_by(flow: &Flow, proxy: &Proxy, look: Look) -> String {
     let who = if look.names {
         format!("{} (pid {})", name(&proxy.comm), proxy.pid)
     } else {
         format!("pid {}", proxy.pid)
     };
-    let listen = proxy
-        .listen
-        .as_deref()
-        .map(|l| format!(", listening on {}", escape(l)))
-        .unwrap_or_default();
-    let new = proxy
-        .new_flow
-        .as_deref()
-        .map(|id| format!("; its own connection is flow {}", escape(id)))
-        .unwrap_or_default();
-    format!("connection ended by the proxy {who}{listen}{new}")
+    let listen = proxy.listen.as_deref().map(|l| escape(l).into_owned());
+    let sure = match proxy.evidence.as_str() {
+        "process" => " (by the process only)",
+        _ => "",
+    };
+    let mut line = match (&proxy.inbound, &proxy.outbound) {
+        (Some(client), _) if proxy.new_flow.as_deref() == Some(&flow.id) => format!(
+            "opened by the proxy {who} for {}{}{sure}",
+            SocketAddr::new(client.src, client.sport),
+            listen
+                .map(|l| format!(", who came to {l}"))
+                .unwrap_or_default(),
+        ),
+        (_, outbound) => {
+            let listen = listen
+                .map(|l| format!(", listening on {l}"))
+                .unwrap_or_default();
+            let on = outbound.as_ref().map(|o| {
+                format!(
+                    "; goes on as {} → {}{sure}",
+                    SocketAddr::new(o.src, o.sport),
+                    SocketAddr::new(o.dst, o.dport)
+                )
+            });
+            let on = on.or_else(|| {
+                let id = proxy.new_flow.as_deref()?;
+                Some(format!("; its own connection is flow {}", escape(id)))
+            });
+            format!(
+                "connection ended by the proxy {who}{listen}{}",
+                on.unwrap_or_default()
+            )
+        }
+    };
+    line.push_str(&header(proxy));
+    line
+}
+
+/// What its PROXY header says.
+fn header(proxy: &Proxy) -> String {
+    let Some(header) = &proxy.proxy_protocol else {
+        return String::new();
+    };
+    let client = header.client.as_deref().unwrap_or("nobody");
+    let truth = match header.true_client {
+        Some(true) => ", truly",
+        Some(false) => ", which is not the client",
+        None => "",
+    };
+    format!(
+        "; its PROXY header (version {}) names {}{truth}",
+        header.version,
+        escape(client)
+    )
 }
 
 fn dropped(drop: &Drop, look: Look) -> String {

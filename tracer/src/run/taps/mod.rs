@@ -14,6 +14,7 @@ use crate::system::tc::Tc;
 use crate::system::{Delta, Survey, SystemError};
 use mode::{Mode, only, start};
 use std::collections::{BTreeSet, VecDeque};
+use std::net::IpAddr;
 use tracer_core::event::{Dir, Event, NetnsId, Tap};
 use tracer_core::inventory::{Inventory, Link, Role};
 use tracer_core::report::{ObservedBy, Unavailable};
@@ -21,6 +22,9 @@ use tracer_core::trace::Wanted;
 
 /// At most so many devices get a tc tap: what they add is worth little beyond.
 const MOST: usize = 64;
+
+/// So many are attached before the trace is armed, and not in the background.
+const FIRST: usize = 16;
 
 /// Why the last tap of a device may not be the last word.
 const OTHERS: &str = "others' clsact filters run after our program";
@@ -113,6 +117,51 @@ impl Taps {
         {
             self.ask((netns, event.ifindex, Side::Ingress));
         }
+    }
+
+    /// A followed connection ended in a process of this namespace, which may be a proxy: how its
+    /// connections begin is read at its devices.
+    pub(super) fn ended(&mut self, netns: NetnsId, inventory: &Inventory) {
+        if self.mode.is_some() && !self.alone && inventory.node != Some(netns) {
+            self.ask_all(netns, inventory);
+        }
+    }
+
+    /// Both sides of all devices of a namespace, but for its loopback.
+    fn ask_all(&mut self, netns: NetnsId, inventory: &Inventory) {
+        let namespace = inventory.namespaces.get(&netns);
+        let links = namespace.into_iter().flat_map(|ns| &ns.links);
+        for (index, _) in links.filter(|(_, link)| link.up && !link.loopback) {
+            if self.asked.len() < MOST {
+                self.ask_both(netns, *index);
+            }
+        }
+    }
+
+    /// Before the trace is armed: where a destination is an address of a namespace, connections may
+    /// end there, and the very first is to be read.
+    pub(super) fn before(
+        mut self,
+        dests: impl Iterator<Item = IpAddr>,
+        programs: &mut Programs,
+        survey: &Survey,
+    ) -> Self {
+        if self.mode.is_none() || self.alone {
+            return self;
+        }
+        let inventory = survey.inventory();
+        self.looked = true;
+        self.look(inventory);
+        for dest in dests {
+            let here = inventory.namespaces.keys().filter(|netns| {
+                inventory.owns(**netns, dest) && inventory.role(**netns) != Role::External
+            });
+            here.for_each(|netns| self.ask_all(*netns, inventory));
+        }
+        for _ in 0..FIRST {
+            self.attach(programs, survey);
+        }
+        self
     }
 
     /// Devices came or changed: they are looked for again.
