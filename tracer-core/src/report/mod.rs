@@ -8,6 +8,7 @@ mod delivery;
 mod explain;
 mod findings;
 mod flow;
+mod map;
 mod rewrite;
 mod summary;
 mod tuple;
@@ -19,6 +20,7 @@ pub use findings::{Code, Finding, Severity};
 pub use flow::{
     ConntrackView, End, Flow, Hop, Origin, OriginKind, OriginProcess, Packets, SourceCode, Verdict,
 };
+pub use map::{Map, MapChange, Said, SaidShort, SourceIs};
 pub use rewrite::{
     AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, RewriteHook,
     Rule, RuleEvidence, Tc, Where,
@@ -44,4 +46,8 @@ pub enum Line {
     Capability(Capability),
     /// One line of `explain`.
     Explain(Box<Explain>),
+    /// One prefix of `map`.
+    Map(Box<Map>),
+    /// One prefix that `map --diff` found changed.
+    MapChange(Box<MapChange>),
 }
