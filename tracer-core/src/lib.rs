@@ -16,6 +16,7 @@ pub mod group;
 pub mod inventory;
 pub mod join;
 pub mod journey;
+pub mod map;
 pub mod observed;
 pub mod packet;
 pub mod point;

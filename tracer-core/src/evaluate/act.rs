@@ -153,6 +153,7 @@ impl<'r> Walk<'_, 'r> {
         mut world: World<'r>,
         exits: &mut Exits<'r>,
     ) {
+        self.log.asks(fields);
         match lookup(&self.view(&world), self.rules.ruleset, fields, map) {
             Lookup::Found(element) => self.element(at, element, world, exits),
             Lookup::Missing | Lookup::Absent => {

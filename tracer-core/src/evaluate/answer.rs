@@ -52,6 +52,7 @@ impl<'r> Outcome<'r> {
             ends,
             doubts: self.doubts.clone(),
             near_misses: self.near_misses.clone(),
+            asks_transport: self.asks_transport,
         }
     }
 

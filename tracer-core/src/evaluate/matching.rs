@@ -17,6 +17,7 @@ impl<'r> Walk<'_, 'r> {
         let view = self.view(world);
         let holds = match &test.condition {
             Condition::Compare { field, op, values } => {
+                self.log.asks(std::slice::from_ref(field));
                 let xt = at.table.id.backend != Backend::Nft;
                 let reading = view.read(field);
                 let compared = match reading {
@@ -33,6 +34,7 @@ impl<'r> Walk<'_, 'r> {
                 }
             }
             Condition::Member { fields, set } => {
+                self.log.asks(fields);
                 match lookup(&view, self.rules.ruleset, fields, set) {
                     Lookup::Found(_) => Truth::Yes,
                     Lookup::Missing => Truth::No,

@@ -71,6 +71,7 @@ pub fn evaluate<'r>(rules: &Rules<'r>, packet: &Packet, way: Way, here: &Namespa
         doubts: log.doubts,
         near_misses: log.near_misses,
         shadowed: log.shadowed,
+        asks_transport: log.asked_transport.get(),
     }
 }
 

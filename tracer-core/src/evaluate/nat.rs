@@ -69,6 +69,7 @@ impl<'r> Walk<'_, 'r> {
         let mut addrs = nat.addrs.clone();
         let mut unknown = None;
         if let Some((fields, map)) = &nat.map {
+            self.log.asks(fields);
             match lookup(&self.view(world), self.rules.ruleset, fields, map) {
                 Lookup::Found(element) => {
                     let (ports, values) = element.data.iter().cloned().partition(is_port);

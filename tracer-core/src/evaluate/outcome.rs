@@ -17,6 +17,9 @@ pub struct Outcome<'r> {
     pub near_misses: Vec<NearMiss<'r>>,
     /// NAT rules that would have translated the packet had not another done so before.
     pub shadowed: Vec<Shadowed<'r>>,
+    /// Whether a rule on the way asked for the protocol or its header: if none did, packets of other
+    /// protocols and ports fare alike.
+    pub asks_transport: bool,
 }
 
 /// One way in which a packet may fare.

@@ -14,7 +14,8 @@ use super::read::View;
 use super::words;
 use super::world::{Ghost, World, merge};
 use crate::inventory::Namespace;
-use crate::ruleset::{Action, Chain, Condition, Hook, Policy, Step, Test};
+use crate::ruleset::{Action, Chain, Condition, Field, Hook, Policy, Step, Test};
+use std::cell::Cell;
 
 /// Rules looked at for one packet, at most.
 const MAX_STEPS: u32 = 1_000_000;
@@ -33,9 +34,31 @@ pub(super) struct Log<'r> {
     pub(super) shadowed: Vec<Shadowed<'r>>,
     pub(super) exempted: Vec<Exemption<'r>>,
     pub(super) steps: u32,
+    /// Whether a rule asked for the protocol or its header.
+    pub(super) asked_transport: Cell<bool>,
 }
 
 impl Log<'_> {
+    /// A rule looks at these fields.
+    pub(super) fn asks(&self, fields: &[Field]) {
+        let transport = |field: &Field| {
+            matches!(
+                field,
+                Field::Proto
+                    | Field::Sport
+                    | Field::Dport
+                    | Field::CtOrigSport
+                    | Field::CtOrigDport
+                    | Field::TcpFlags { .. }
+                    | Field::IcmpType
+                    | Field::IcmpCode
+            )
+        };
+        if fields.iter().any(transport) {
+            self.asked_transport.set(true);
+        }
+    }
+
     /// Something that puts every answer in doubt.
     pub(super) fn doubt(&mut self, text: String) {
         if !self.doubts.contains(&text) && self.doubts.len() < MAX_NOTES {

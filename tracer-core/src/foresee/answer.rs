@@ -93,6 +93,7 @@ impl<'r> Reader<'_, '_, 'r> {
             (Some(_), _) => self.untold("a program on the way decides what becomes of it"),
             (None, Ended::Stopped) => self.stopped(),
             (None, Ended::Refused(netns, refusal)) => self.refused(netns, refusal),
+            (None, Ended::Nobody { netns, ifindex }) => self.nobody(netns, ifindex),
             (None, Ended::Unknown) => self.untold("it cannot be told what would become of it"),
             (None, Ended::Left { .. } | Ended::Delivered(_)) => self.arrives(),
         };
@@ -149,6 +150,16 @@ impl<'r> Reader<'_, '_, 'r> {
         Answer {
             fate: Fate::NoRoute,
             ..self.untold(&format!("there is no way{to} {place}: {why}"))
+        }
+    }
+
+    fn nobody(&self, netns: NetnsId, ifindex: u32) -> Answer {
+        let link = self.ground.inventory.link(netns, ifindex);
+        let device = link.map_or("a device", |link| link.name.as_str());
+        let place = self.in_words(netns);
+        Answer {
+            fate: Fate::NoRoute,
+            ..self.untold(&format!("nobody behind {device} {place} has that address"))
         }
     }
 

@@ -38,6 +38,13 @@ pub enum Ended {
     Stopped,
     /// The namespace has no way for it.
     Refused(NetnsId, Refusal),
+    /// It goes out to a link of a namespace on which nobody has its destination's address.
+    Nobody {
+        /// The namespace.
+        netns: NetnsId,
+        /// The device.
+        ifindex: u32,
+    },
     /// It cannot be told what becomes of it.
     Unknown,
 }

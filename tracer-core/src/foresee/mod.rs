@@ -75,6 +75,8 @@ pub struct Forecast<'r> {
     pub doubts: Vec<String>,
     /// What was not known and could be asked.
     pub needs: Needs,
+    /// Whether a rule on the way asked for the protocol or its header.
+    pub asks_transport: bool,
 }
 
 /// What could be asked of the machine.

@@ -18,7 +18,7 @@ pub fn senders(inventory: &Inventory, v4: bool) -> Vec<Sender> {
                 found.push(made_in(OriginKind::Pod, *netns));
                 found.extend(clients(*netns, ns, OriginKind::Gateway, v4));
             }
-            Role::Node => {
+            Role::Node if has_address(ns, v4) => {
                 found.push(made_in(OriginKind::Node, *netns));
                 found.extend(clients(*netns, ns, OriginKind::External, v4));
             }

@@ -50,6 +50,7 @@ impl<'g, 'r> Walk<'g, 'r> {
                 fares: Vec::new(),
                 doubts: Vec::new(),
                 needs: Needs::default(),
+                asks_transport: false,
             },
         };
         let made_here = matches!(sender.kind, OriginKind::Pod | OriginKind::Node);
@@ -142,6 +143,7 @@ impl<'g, 'r> Walk<'g, 'r> {
     ) -> Vec<(Option<Routed>, End<'r>, Outcome<'r>)> {
         let routed = self.route(at, at.dst);
         let outcome = self.ask(at, here, routed);
+        self.found.asks_transport |= outcome.asks_transport;
         for doubt in &outcome.doubts {
             self.doubt(doubt.clone());
         }
@@ -156,7 +158,9 @@ impl<'g, 'r> Walk<'g, 'r> {
             let (routed, outcome) = match dst {
                 Some(dst) if dst != at.dst => {
                     let routed = self.route(at, dst);
-                    (routed, self.ask(at, here, routed))
+                    let outcome = self.ask(at, here, routed);
+                    self.found.asks_transport |= outcome.asks_transport;
+                    (routed, outcome)
                 }
                 Some(_) => (routed, outcome.clone()),
                 None => (None, outcome.clone()),
@@ -190,6 +194,7 @@ impl<'g, 'r> Walk<'g, 'r> {
                 doubts: Vec::new(),
                 near_misses: Vec::new(),
                 shadowed: Vec::new(),
+                asks_transport: false,
             },
         }
     }
@@ -232,6 +237,12 @@ impl<'g, 'r> Walk<'g, 'r> {
             (Fate::Passes, Some(RouteAnswer::Out { ifindex, .. })) => {
                 let next = self.next(at.netns, ifindex, dst.0);
                 match (next, dst.0) {
+                    (Some((pod, _)), Some(addr)) if via.is_none() && self.nobody(pod, addr) => {
+                        Ended::Nobody {
+                            netns: at.netns,
+                            ifindex,
+                        }
+                    }
                     (Some(next), Some(addr)) if at.legs.len() < LEGS => {
                         return Some(at.into_next(next, (src, sport), (addr, dst.1)));
                     }
@@ -264,6 +275,12 @@ impl<'g, 'r> Walk<'g, 'r> {
         }
         let link = inventory.link(peer, index)?;
         Some((peer, link.master.unwrap_or(index)))
+    }
+
+    /// Whether a pod that is asked for a destination on the link has another address.
+    fn nobody(&self, pod: NetnsId, dst: IpAddr) -> bool {
+        let inventory = self.ground.inventory;
+        inventory.role(pod) == Role::Pod && !inventory.owns(pod, dst)
     }
 
     fn loopback(&self, netns: NetnsId) -> Option<u32> {

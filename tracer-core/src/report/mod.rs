@@ -9,6 +9,7 @@ mod explain;
 mod findings;
 mod flow;
 mod point;
+mod map;
 mod rewrite;
 mod summary;
 mod tuple;
@@ -21,6 +22,7 @@ pub use flow::{
     ConntrackView, End, Flow, Hop, Origin, OriginKind, OriginProcess, Packets, SourceCode, Verdict,
 };
 pub use point::{PointSeen, PointSum, PointView};
+pub use map::{Map, MapChange, Said, SaidShort, SourceIs};
 pub use rewrite::{
     AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, RewriteHook,
     Rule, RuleEvidence, Tc, Where,
@@ -46,4 +48,8 @@ pub enum Line {
     Capability(Capability),
     /// One line of `explain`.
     Explain(Box<Explain>),
+    /// One prefix of `map`.
+    Map(Box<Map>),
+    /// One prefix that `map --diff` found changed.
+    MapChange(Box<MapChange>),
 }

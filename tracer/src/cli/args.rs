@@ -54,6 +54,16 @@ pub(super) enum Sub {
     },
     /// Say which rule would decide for a destination, for each kind of sender; sends nothing
     Explain(Box<ExplainArgs>),
+    /// Tell from rules alone which source every destination gets, by prefix, and by which rule
+    Map {
+        /// Compare with an older map: its JSON lines, or a recording; exit status 1 when a source changed
+        #[arg(long, value_name = "OLD")]
+        diff: Option<PathBuf>,
+        #[command(flatten)]
+        senders: SenderArgs,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
     /// Print the JSON Schema of the lines that --output json prints
     Schema,
     /// Remove what a killed run with --tap clsact left on interfaces

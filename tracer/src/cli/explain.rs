@@ -1,4 +1,4 @@
-//! `explain`: what would be sent, and by whom.
+//! `explain` and `map`: what would be sent, and by whom.
 
 use super::args::{ExplainArgs, ProtoArg, SenderArgs};
 use super::dest::DestSpec;
@@ -22,6 +22,17 @@ pub struct ExplainOptions {
     proto: Option<ProtoArg>,
     /// From which address.
     pub src: Option<IpAddr>,
+    /// Whose traffic.
+    pub senders: SenderOptions,
+    /// How to print.
+    pub output: OutputOptions,
+}
+
+/// A checked map command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapOptions {
+    /// The older map to compare with.
+    pub diff: Option<PathBuf>,
     /// Whose traffic.
     pub senders: SenderOptions,
     /// How to print.

@@ -16,7 +16,7 @@ mod resolve;
 pub use args::{DoctorOutput, OutputFormat, ProbeKind, RuleMode, TapMode};
 pub use dest::{DestSpec, DestTarget};
 pub use error::UsageError;
-pub use explain::{ExplainOptions, SenderOptions};
+pub use explain::{ExplainOptions, MapOptions, SenderOptions};
 pub use generate::{completions, man};
 pub use options::{
     CheckOptions, FilterOptions, Grouping, MergeOptions, OutputOptions, RecordOptions, StopOptions,
@@ -39,6 +39,8 @@ pub enum Command {
     Merge(MergeOptions),
     /// Say which rule would decide.
     Explain(Box<ExplainOptions>),
+    /// Tell every destination's source.
+    Map(Box<MapOptions>),
     /// Say what can be observed on this machine.
     Doctor(DoctorOutput),
     /// Print the JSON Schema of the NDJSON lines.
@@ -80,6 +82,15 @@ where
         Some(args::Sub::Explain(args)) => {
             Command::Explain(Box::new(ExplainOptions::from_args(*args)?))
         }
+        Some(args::Sub::Map {
+            diff,
+            senders,
+            output,
+        }) => Command::Map(Box::new(MapOptions {
+            diff,
+            senders: SenderOptions::from_args(senders)?,
+            output: OutputOptions::from_args(&output),
+        })),
         Some(args::Sub::Schema) => Command::Schema,
         Some(args::Sub::Cleanup) => Command::Cleanup,
         Some(args::Sub::Completions { shell }) => Command::Completions(shell),

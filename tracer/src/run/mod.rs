@@ -14,6 +14,7 @@ mod judge;
 mod leftovers;
 mod library;
 mod live;
+mod map;
 mod merge;
 mod nftrace;
 mod node;
@@ -65,6 +66,7 @@ fn execute(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Trace(options) => trace::trace(options),
         Command::Merge(options) => merge::merge(options),
         Command::Explain(options) => explain::explain(options),
+        Command::Map(options) => map::map(options),
         Command::Doctor(output) => doctor::doctor(*output),
         Command::Cleanup => leftovers::cleanup(),
         Command::Schema => print(&render::schema()),

@@ -196,6 +196,24 @@ impl Terrain {
     }
 }
 
+impl Terrain {
+    /// As [`Terrain::supply`], and only what is not there yet; ways are taken from the main tables.
+    pub(super) fn supply_once(&mut self, needs: &Needs) -> bool {
+        let lacking = |id: &&NetnsId| !self.rules.contains_key(*id);
+        let needs = Needs {
+            rules: needs.rules.iter().filter(lacking).copied().collect(),
+            ..Needs::default()
+        };
+        self.supply(&needs)
+    }
+
+    /// The name of a sender: its pod's, else its namespace's.
+    pub(super) fn name(&self, sender: &Sender) -> Option<String> {
+        let ns = self.inventory.namespaces.get(&sender.netns)?;
+        ns.pod.clone().or_else(|| ns.name.clone())
+    }
+}
+
 impl Machine {
     fn read(&self, id: NetnsId) -> Ruleset {
         let why = match self.survey.netns(id) {

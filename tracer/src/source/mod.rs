@@ -26,6 +26,22 @@ pub trait FileSource: Source<Error = SourceError> {
     fn remark(&self) -> Option<String>;
 }
 
+/// Whether a file is a recording.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn is_recording(path: &Path) -> Result<bool, SourceError> {
+    let name = path.display().to_string();
+    let unreadable = |error| SourceError::Unreadable(name.clone(), error);
+    let mut first = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    let size = MAGIC.len() as u64;
+    file.take(size)
+        .read_to_end(&mut first)
+        .map_err(unreadable)?;
+    Ok(first == MAGIC)
+}
+
 /// Opens a file; its first bytes tell what it is.
 ///
 /// # Errors

@@ -8,6 +8,10 @@ pub(super) const FLOW: &str = include_str!("flow.json");
 pub(super) const SUMMARY: &str = include_str!("summary.json");
 /// An answer of `explain`.
 pub(super) const EXPLAIN: &str = include_str!("explain.json");
+/// A line of `map`.
+pub(super) const MAP: &str = include_str!("map.json");
+/// A line of `map --diff`.
+pub(super) const MAP_CHANGE: &str = include_str!("map-change.json");
 
 pub(super) fn flow() -> Flow {
     match serde_json::from_str(FLOW) {

@@ -71,7 +71,7 @@ fn block(line: &Explain, look: Look) -> String {
     out
 }
 
-fn word(source: SourceCode, addr: &str) -> String {
+pub(super) fn word(source: SourceCode, addr: &str) -> String {
     match source {
         SourceCode::SourcePreserved => "kept".to_owned(),
         SourceCode::SourceRewritten if addr.is_empty() => "rewritten".to_owned(),
@@ -81,7 +81,7 @@ fn word(source: SourceCode, addr: &str) -> String {
 }
 
 /// The sender, and how many others get the same.
-fn who(origin: &Sender, look: Look) -> String {
+pub(super) fn who(origin: &Sender, look: Look) -> String {
     let called = origin.pod.as_deref().or(origin.netns_name.as_deref());
     let called = called.filter(|_| look.names).map(name);
     let called = called.unwrap_or_else(|| format!("namespace {}", origin.netns.unwrap_or(0)));
@@ -106,11 +106,14 @@ fn others(names: &[String]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
+/// A rule by its name, and whose it is.
+pub(super) fn rule_name(rule: &Rule) -> String {
+    let owner = rule.owner.as_ref();
+    let owner = owner.map_or(String::new(), |owner| format!(" ({})", escape(owner)));
+    format!("{}{owner}", escape(&rule.name()))
+}
+
 fn rule_line(rule: &Rule) -> String {
-    let owner = rule
-        .owner
-        .as_ref()
-        .map_or(String::new(), |owner| format!(" ({})", escape(owner)));
     let path = match rule.path.as_slice() {
         [] | [_] => String::new(),
         path => format!(
@@ -121,11 +124,8 @@ fn rule_line(rule: &Rule) -> String {
                 .join(" → ")
         ),
     };
-    format!(
-        "{}{owner}, replayed:  {}{path}",
-        escape(&rule.name()),
-        escape(&rule.text)
-    )
+    let name = rule_name(rule);
+    format!("{name}, replayed:  {}{path}", escape(&rule.text))
 }
 
 /// The namespaces on the way.

@@ -6,6 +6,7 @@ mod frame;
 mod groups;
 mod hops;
 mod last;
+mod map;
 mod packet;
 mod points;
 mod rewrite;
@@ -16,6 +17,7 @@ pub use explain::explain;
 pub use flow::flow;
 pub use frame::{Armed, counting, header, waiting};
 pub use groups::{Way, groups, way, ways};
+pub use map::{changes, map};
 pub use packet::packet;
 pub use summary::summary;
 

@@ -1,0 +1,113 @@
+//! What every destination would get, for people.
+
+use super::explain::{rule_name, who, word};
+use crate::render::escape;
+use crate::render::look::{Look, Role, pad, widest};
+use tracer_core::report::{Fate, Map, MapChange, Rule, SaidShort, Sender, SourceIs};
+
+/// A table for each sender.
+#[must_use]
+pub fn map(lines: &[Map], look: Look) -> String {
+    let mut out = String::new();
+    for table in lines.chunk_by(|a, b| a.origin == b.origin && family(a) == family(b)) {
+        let gap = if out.is_empty() { "" } else { "\n" };
+        let title = table
+            .first()
+            .map_or(String::new(), |line| who(&line.origin, look));
+        out.push_str(&format!("{gap}{}\n", look.paint(Role::Title, &title)));
+        let rows: Vec<[String; 3]> = table.iter().map(row).collect();
+        let width = |n: usize| widest(rows.iter().filter_map(|row| row.get(n)).map(String::as_str));
+        let (first, second) = (width(0), width(1));
+        for [prefix, source, rule] in &rows {
+            let line = format!("  {}  {}  {rule}", pad(prefix, first), pad(source, second));
+            out.push_str(&format!("{}\n", line.trim_end()));
+        }
+    }
+    if !lines.is_empty() {
+        out.push_str("\nThe longest prefix that holds a destination counts.\n");
+    }
+    out
+}
+
+fn family(line: &Map) -> bool {
+    line.prefix.addr().is_ipv4()
+}
+
+fn row(line: &Map) -> [String; 3] {
+    let said = &line.said;
+    let mut rule = said.rule.as_ref().map_or(String::new(), rule_name);
+    if let Some(to) = said.dest_on_wire {
+        rule = format!("{rule}  to {to}");
+    }
+    if !said.depends_on.is_empty() {
+        let each = said.candidates.iter().map(|candidate| {
+            let addr = candidate
+                .source_on_wire
+                .map_or(String::new(), |addr| addr.to_string());
+            let by = candidate
+                .rule
+                .as_ref()
+                .map_or(String::new(), |rule| format!(" by {}", rule_name(rule)));
+            format!("{}{by}", word(candidate.source, &addr))
+        });
+        let each: Vec<String> = each.collect();
+        let depends = escape(&said.depends_on.join("; ")).into_owned();
+        rule = format!("{rule}  {}  depends on {depends}", each.join(" or "));
+    }
+    [
+        line.prefix.to_string(),
+        short(&said.into()),
+        rule.trim().to_owned(),
+    ]
+}
+
+/// What a destination gets, in a word or two.
+fn short(said: &SaidShort) -> String {
+    let source = match (said.source_is, said.source_on_wire) {
+        (SourceIs::Sender, _) => "kept".to_owned(),
+        (SourceIs::Node, Some(addr)) => format!("{addr} (the node)"),
+        (_, Some(addr)) => addr.to_string(),
+        (_, None) => word(said.source, ""),
+    };
+    let known = said.depends_on.is_empty() || said.source_on_wire.is_some();
+    match said.fate {
+        Fate::Dropped => "dropped".to_owned(),
+        Fate::NoRoute => "no way".to_owned(),
+        Fate::Delivered if known => format!("{source}, delivered here"),
+        _ if known => source,
+        _ => "depends".to_owned(),
+    }
+}
+
+/// What changed, a line for each prefix.
+#[must_use]
+pub fn changes(changes: &[MapChange], look: Look) -> String {
+    if changes.is_empty() {
+        return "no destination gets another source than before\n".to_owned();
+    }
+    let mut out = String::new();
+    let mut last: Option<&Sender> = None;
+    for change in changes {
+        if last != Some(&change.origin) {
+            last = Some(&change.origin);
+            out.push_str(&format!(
+                "{}\n",
+                look.paint(Role::Title, &who(&change.origin, look))
+            ));
+        }
+        let by = |rule: &Option<Rule>| {
+            rule.as_ref()
+                .map_or(String::new(), |r| format!(" by {}", rule_name(r)))
+        };
+        let line = format!(
+            "  {}  was {}{}, is {}{}",
+            change.prefix,
+            short(&change.from),
+            by(&change.rule_before),
+            short(&change.to),
+            by(&change.rule_after)
+        );
+        out.push_str(&format!("{}\n", look.paint(Role::Odd, &line)));
+    }
+    out
+}

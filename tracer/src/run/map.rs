@@ -1,0 +1,193 @@
+//! `srctrace map`: what every destination gets, from rules alone; and against an older map.
+
+use super::doctor;
+use super::failure::Failure;
+use super::terrain::{ROUNDS, Terrain};
+use crate::cli::{MapOptions, OutputFormat, SenderOptions};
+use crate::render::{self, Look, text};
+use crate::sink::{self, Sink};
+use crate::source;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use tracer_core::expect::ExitStatus;
+use tracer_core::foresee::{Needs, Sender};
+use tracer_core::map::{self, Mapped};
+use tracer_core::report::{Line, Map, MapChange, Summary};
+
+/// Kinds of pods that are told, at most.
+const KINDS: usize = 8;
+
+pub(super) fn map(options: &MapOptions) -> Result<ExitStatus, Failure> {
+    let before = options
+        .diff
+        .as_deref()
+        .map(|old| old_map(old))
+        .transpose()?;
+    let mut terrain = Terrain::new(&options.senders)?;
+    let lines = lines(&mut terrain, &options.senders)?;
+    if lines.is_empty() {
+        return Err(Failure::Usage(
+            "nobody here could send anything: no namespace that was asked about has an address"
+                .to_owned(),
+        ));
+    }
+    let summary = Summary {
+        host: terrain.inventory.host.clone(),
+        ..doctor::summary()
+    };
+    let look = Look {
+        colour: sink::stdout_colour(),
+        names: options.output.names,
+        verbose: options.output.verbose,
+        width: sink::stdout_width(),
+    };
+    let json = options.output.format == OutputFormat::Json;
+    let mut sink = Sink::stdout();
+    let Some((before, host)) = before else {
+        if !json {
+            sink.write(&text::map(&lines, look))?;
+            return Ok(ExitStatus::Done);
+        }
+        let lines = lines.into_iter().map(|line| Line::Map(Box::new(line)));
+        all(&mut sink, lines, summary)?;
+        return Ok(ExitStatus::Done);
+    };
+    let changes: Vec<MapChange> = map::diff(&before, &lines, host == summary.host);
+    let status = match changes.is_empty() {
+        true => ExitStatus::Done,
+        false => ExitStatus::Violated,
+    };
+    if json {
+        let lines = changes
+            .into_iter()
+            .map(|line| Line::MapChange(Box::new(line)));
+        all(&mut sink, lines, summary)?;
+    } else {
+        sink.write(&text::changes(&changes, look))?;
+    }
+    Ok(status)
+}
+
+fn all(
+    sink: &mut Sink<std::io::Stdout>,
+    lines: impl Iterator<Item = Line>,
+    summary: Summary,
+) -> Result<(), Failure> {
+    for line in lines.chain([Line::Summary(Box::new(summary))]) {
+        let json = render::json_line(&line).map_err(|e| Failure::Output(e.to_string()))?;
+        sink.write(&json)?;
+    }
+    Ok(())
+}
+
+/// The maps of the senders that are asked about, of both families.
+fn lines(terrain: &mut Terrain, options: &SenderOptions) -> Result<Vec<Map>, Failure> {
+    let mut all = Vec::new();
+    let mut doubts = BTreeSet::new();
+    for v4 in [true, false] {
+        for (sender, others) in groups(terrain, options, v4)? {
+            let mapped = whole(terrain, &sender, v4);
+            doubts.extend(mapped.doubts);
+            let names: Vec<String> = others
+                .iter()
+                .filter_map(|other| terrain.name(other))
+                .collect();
+            all.extend(mapped.lines.into_iter().map(|mut line| {
+                line.origin.count += others.len() as u64;
+                line.origin.others.clone_from(&names);
+                line
+            }));
+        }
+    }
+    for doubt in doubts {
+        sink::note(&format!(
+            "srctrace: the map is not exact: {}\n",
+            render::escape(&doubt)
+        ));
+    }
+    Ok(all)
+}
+
+/// The senders; pods that fare alike together.
+fn groups(
+    terrain: &mut Terrain,
+    options: &SenderOptions,
+    v4: bool,
+) -> Result<Vec<(Sender, Vec<Sender>)>, Failure> {
+    let mut senders = terrain.senders(options, v4)?;
+    let needs = Needs {
+        rules: senders.iter().map(|sender| sender.netns).collect(),
+        ..Needs::default()
+    };
+    terrain.supply_once(&needs);
+    let rules = terrain.indexed();
+    let ground = terrain.ground(&rules);
+    senders.retain(|sender| map::is_mapped(&ground, sender));
+    let mut groups = map::alike(&ground, &senders);
+    let pods =
+        |(sender, _): &&(Sender, Vec<Sender>)| sender.kind == tracer_core::report::OriginKind::Pod;
+    let left = groups.iter().filter(pods).count().saturating_sub(KINDS);
+    if left > 0 {
+        let mut told = 0;
+        groups.retain(|group| {
+            told += usize::from(pods(&group));
+            !pods(&group) || told <= KINDS
+        });
+        sink::note(&format!(
+            "srctrace: {left} more kinds of pods are told apart by rules and left out; --pod or --netns names one\n"
+        ));
+    }
+    Ok(groups)
+}
+
+/// One sender's map; the machine is asked for the rules on its ways.
+fn whole(terrain: &mut Terrain, sender: &Sender, v4: bool) -> Mapped {
+    for round in 1.. {
+        let rules = terrain.indexed();
+        let mapped = map::map(&terrain.ground(&rules), sender, v4);
+        drop(rules);
+        if round == ROUNDS || !terrain.supply_once(&mapped.needs) {
+            return mapped;
+        }
+    }
+    Mapped::default()
+}
+
+/// An older map, and the machine it is of.
+fn old_map(file: &Path) -> Result<(Vec<Map>, String), Failure> {
+    if source::is_recording(file)? {
+        let options = SenderOptions {
+            recording: Some(file.to_owned()),
+            ..SenderOptions::default()
+        };
+        let mut terrain = Terrain::new(&options)?;
+        let lines = lines(&mut terrain, &options)?;
+        return Ok((lines, terrain.inventory.host));
+    }
+    let name = render::escape(&file.display().to_string()).into_owned();
+    let text = fs::read_to_string(file)
+        .map_err(|error| Failure::Usage(format!("{name}: cannot be read: {error}")))?;
+    let (mut maps, mut host) = (Vec::new(), None);
+    for (n, line) in text.lines().enumerate() {
+        match serde_json::from_str(line) {
+            Ok(Line::Map(map)) => maps.push(*map),
+            Ok(Line::Summary(summary)) => host = Some(summary.host),
+            Ok(_) => {}
+            Err(error) => {
+                let error = error.to_string();
+                let error = render::escape(&error);
+                let n = n + 1;
+                return Err(Failure::Usage(format!(
+                    "{name}, line {n}: not a line of `srctrace map --output json`: {error}"
+                )));
+            }
+        }
+    }
+    match host {
+        Some(host) if !maps.is_empty() => Ok((maps, host)),
+        _ => Err(Failure::Usage(format!(
+            "{name}: no map: give what `srctrace map --output json` printed, to its end, or a recording"
+        ))),
+    }
+}
