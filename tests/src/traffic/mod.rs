@@ -4,6 +4,7 @@
 mod frames;
 mod icmp;
 mod option;
+mod sniffer;
 mod stream;
 mod stream_server;
 mod udp;
@@ -15,6 +16,7 @@ use std::time::Duration;
 pub use frames::send_frames;
 pub use icmp::ping;
 pub use option::SocketOption;
+pub use sniffer::Sniffer;
 pub use stream::{Stream, StreamCall, StreamKind};
 pub use stream_server::{Behaviour, StreamServer};
 pub use udp::{UdpCall, UdpServer};

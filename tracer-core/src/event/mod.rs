@@ -4,8 +4,8 @@ mod decode;
 mod drop;
 mod fingerprint;
 
-pub(crate) use decode::read_conntrack;
 pub use decode::{DecodeError, decode};
+pub(crate) use decode::{packet as read, read_conntrack};
 pub use drop::{DropEvent, decode_drop, is_drop};
 pub use fingerprint::{Fingerprint, Fragment, Icmp, Tcp};
 

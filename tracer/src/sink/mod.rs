@@ -1,6 +1,10 @@
 //! Where results and notes go: results on stdout, everything else on stderr. The only part of
 //! the output side that does I/O.
 
+mod progress;
+
+pub use progress::Progress;
+
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;

@@ -8,6 +8,7 @@ use crate::report::Performance;
 
 const ARMED_MS: f64 = 500.0;
 const RESIDENT_MB: f64 = 20.0;
+const MERGING_MB: f64 = 200.0;
 const EVENTS_PER_S: f64 = 1_000_000.0;
 
 /// One goal.
@@ -82,6 +83,15 @@ fn goals(measured: &Performance) -> Vec<Goal> {
     }
     let probed = measured.observers.iter().flat_map(of_probes);
     goals.extend(probed);
+    for size in measured.merge.iter().flatten() {
+        let resident = megabytes(as_f64(size.resident_kib));
+        goals.push(Goal {
+            what: format!("merging a capture of {} MiB", size.capture_bytes >> 20),
+            wanted: format!("at most {MERGING_MB:.0} MB resident"),
+            measured: format!("{resident:.0} MB"),
+            met: resident <= MERGING_MB,
+        });
+    }
     for run in measured.core.iter().flatten() {
         goals.push(Goal {
             what: format!("decode, correlate, judge: {} events", run.events),

@@ -58,6 +58,11 @@ pub(crate) const TABLE: &[Tool] = &[
         "tcpdump",
         "captures what really left, to compare reports with",
     ),
+    lab(
+        "dumpcap",
+        "wireshark-common",
+        "captures in pcapng, of several interfaces",
+    ),
     lab("iperf3", "iperf3", "bulk traffic"),
     lab("socat", "socat", "single connections and datagrams"),
     lab("ethtool", "ethtool", "switches offloads of lab interfaces"),

@@ -5,18 +5,25 @@ use crate::run::failure::Failure;
 use crate::sink;
 use crate::source::{self, FileSource, SourceError};
 use std::path::Path;
-use tracer_core::join::Host;
+use tracer_core::event::Counter;
+use tracer_core::join::{Host, Shown};
 use tracer_core::recording::{Part, Record, Replay};
+
+/// Records that are read before others get their turn.
+const STRIDE: usize = 256;
 
 /// A file whose run happens again.
 pub(super) struct Player {
     source: Box<dyn FileSource>,
     pub(super) replay: Replay,
     over: bool,
+    /// Of a capture: what it shows.
+    shown: Option<Shown>,
 }
 
 impl Player {
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+    /// One of so many that are played side by side.
+    pub(super) fn open(path: &Path, sources: usize) -> Result<Self, Failure> {
         let mut source = source::open(path)?;
         let header = match source.next_record()? {
             Some(Record::Header(header)) => header,
@@ -24,16 +31,39 @@ impl Player {
         };
         Ok(Self {
             source,
-            replay: Replay::new(*header),
+            replay: Replay::one_of(*header, sources),
             over: false,
+            shown: None,
         })
     }
 
-    /// The flows that are told next; `None`: it is over.
+    /// With what was found out about the file before.
+    pub(super) fn showing(self, shown: Shown) -> Self {
+        Self {
+            shown: Some(shown),
+            ..self
+        }
+    }
+
+    /// From when to when a capture has packets, nanoseconds since 1970, once it was read.
+    pub(super) fn span(&self) -> Option<(i64, i64)> {
+        let header = self.replay.header();
+        let began = header.clock.realtime_ns;
+        let ended = i64::try_from(self.replay.now_ns()).unwrap_or(i64::MAX);
+        let has_packets = header.captured.is_some() && began > 0;
+        has_packets.then_some((began, ended))
+    }
+
+    /// The flows that are told next, if any are told soon; `None`: it is over.
     pub(super) fn step(&mut self) -> Result<Option<Vec<Part>>, Failure> {
-        while !self.over {
-            let parts = match self.source.next_record()? {
-                Some(record) => self.replay.take(record),
+        for _ in 0..STRIDE {
+            if self.over {
+                return Ok(None);
+            }
+            let record = self.source.next_record()?;
+            let mut counted = |counter: &Counter| self.source.counted(counter);
+            let parts = match record {
+                Some(record) => self.replay.take_counting(record, &mut counted),
                 None => {
                     self.over = true;
                     self.replay.finish()
@@ -43,7 +73,7 @@ impl Player {
                 return Ok(Some(parts));
             }
         }
-        Ok(None)
+        Ok(Some(Vec::new()))
     }
 
     /// As the joiner sees it.
@@ -53,13 +83,19 @@ impl Player {
             inventory: self.replay.inventory(),
             now_ns: self.replay.now_ns(),
             over: self.over,
+            shown: self.shown.as_ref(),
         }
     }
 
-    /// Says how the file ended, if there is anything to say.
+    /// Says what there is to say of the file and of how it ended.
     pub(super) fn remark(&self) {
-        if let Some(line) = self.source.remark() {
+        for line in self.source.remarks() {
             sink::note(&format!("srctrace: {}\n", escape(&line)));
         }
+    }
+
+    /// How much of the file was read, bytes.
+    pub(super) fn read(&self) -> u64 {
+        self.source.read()
     }
 }
