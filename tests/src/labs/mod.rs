@@ -8,7 +8,9 @@ mod debug_container;
 mod drops;
 mod elsewhere;
 mod expectations;
+mod explained;
 mod field;
+mod foretold;
 mod gateways;
 mod ground;
 mod hostile;
@@ -38,6 +40,7 @@ mod steps;
 mod unread;
 
 pub use covers::covers;
+pub use foretold::told;
 
 use anyhow::Result;
 
@@ -233,6 +236,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         unread::CASES,
         field::cases(),
         drops::traced::PROBED_CASES,
+        explained::CASES,
     ]
     .into_iter()
     .flatten()

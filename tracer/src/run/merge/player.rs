@@ -13,9 +13,9 @@ use tracer_core::recording::{Part, Record, Replay};
 const STRIDE: usize = 256;
 
 /// A file whose run happens again.
-pub(super) struct Player {
+pub(in crate::run) struct Player {
     source: Box<dyn FileSource>,
-    pub(super) replay: Replay,
+    pub(in crate::run) replay: Replay,
     over: bool,
     /// Of a capture: what it shows.
     shown: Option<Shown>,
@@ -23,7 +23,7 @@ pub(super) struct Player {
 
 impl Player {
     /// One of so many that are played side by side.
-    pub(super) fn open(path: &Path, sources: usize) -> Result<Self, Failure> {
+    pub(in crate::run) fn open(path: &Path, sources: usize) -> Result<Self, Failure> {
         let mut source = source::open(path)?;
         let header = match source.next_record()? {
             Some(Record::Header(header)) => header,
@@ -55,7 +55,7 @@ impl Player {
     }
 
     /// The flows that are told next, if any are told soon; `None`: it is over.
-    pub(super) fn step(&mut self) -> Result<Option<Vec<Part>>, Failure> {
+    pub(in crate::run) fn step(&mut self) -> Result<Option<Vec<Part>>, Failure> {
         for _ in 0..STRIDE {
             if self.over {
                 return Ok(None);
@@ -88,7 +88,7 @@ impl Player {
     }
 
     /// Says what there is to say of the file and of how it ended.
-    pub(super) fn remark(&self) {
+    pub(in crate::run) fn remark(&self) {
         for line in self.source.remarks() {
             sink::note(&format!("srctrace: {}\n", escape(&line)));
         }
