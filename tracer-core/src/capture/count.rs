@@ -239,6 +239,6 @@ fn asks(raw: &RawEvent, tuple: Tuple, fresh: bool) -> Option<bool> {
             _ => fresh.then_some(true),
         },
         // It was open before: clients' ports are the greater ones.
-        _ => fresh.then(|| tuple.sport >= tuple.dport),
+        _ => fresh.then_some(tuple.sport >= tuple.dport),
     }
 }

@@ -80,21 +80,6 @@ fn join(scene: &Scene<'_>) -> Finding {
         true => "what each two neighbours have in common".to_owned(),
         false => by.join(" and "),
     };
-    let clocks = scene.members.iter().map(|member| {
-        let aligned = scene
-            .clocks
-            .0
-            .get(member.source)
-            .copied()
-            .unwrap_or_default();
-        // The first source's clock is the one that all are compared with.
-        let error = aligned.error_ns.or((member.source == 0).then_some(0));
-        json!({
-            "offset_us": aligned.offset_ns / 1000,
-            "error_us": error.map(|ns| ns / 1000),
-            "flows": aligned.flows,
-        })
-    });
     Finding {
         text: format!(
             "seen at {}: joined by {by_text} ({certainty}){}",
@@ -105,11 +90,27 @@ fn join(scene: &Scene<'_>) -> Finding {
             "hosts": names,
             "certainty": certainty,
             "by": by,
-            "clocks": clocks.collect::<Vec<_>>(),
+            "clocks": clocks(scene),
             "captures": captures,
         }),
         ..finding(Code::JoinedAcrossHosts, Severity::Info)
     }
+}
+
+/// What the hosts' clocks are off by.
+fn clocks(scene: &Scene<'_>) -> Vec<Value> {
+    let clocks = scene.members.iter().map(|member| {
+        let aligned = scene.clocks.0.get(member.source);
+        let aligned = aligned.copied().unwrap_or_default();
+        // The first source's clock is the one that all are compared with.
+        let error = aligned.error_ns.or((member.source == 0).then_some(0));
+        json!({
+            "offset_us": aligned.offset_ns / 1000,
+            "error_us": error.map(|ns| ns / 1000),
+            "flows": aligned.flows,
+        })
+    });
+    clocks.collect()
 }
 
 /// What the captures among the hosts do not tell.
