@@ -32,6 +32,7 @@ impl Told {
             inventory: &self.inventory,
             now_ns: self.now_ns,
             over: true,
+            shown: None,
         }
     }
 }
@@ -141,7 +142,7 @@ fn clocks(told: &[Told]) -> Clocks {
     let mut estimate = Estimate::new(told.len());
     for (source, one) in told.iter().enumerate() {
         for (closed, _) in &one.parts {
-            estimate.note(source, &Witness::of(closed, one.header.clock.offset_ns()));
+            estimate.note(source, &Witness::of(closed, &one.header));
         }
     }
     estimate.clocks()

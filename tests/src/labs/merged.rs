@@ -27,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
 const SHIFT_MS: f64 = -3_600_000.0;
 
 /// Machines and router; what comes from the node leaves the router as the router.
-fn machines(name: &str) -> Result<Lab> {
+pub(super) fn machines(name: &str) -> Result<Lab> {
     let mut net = Topology::new(name);
     cast::pod(&mut net, "pod", 3);
     net.forward("node")

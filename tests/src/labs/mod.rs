@@ -1,5 +1,6 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
+mod captured;
 mod contract;
 mod counts;
 mod covers;
@@ -201,6 +202,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
     [
         gateways::CASES,
         ground::CASES,
+        captured::CASES,
         contract::CASES,
         counts::CASES,
         debug_container::CASES,

@@ -4,6 +4,7 @@
 mod frames;
 mod icmp;
 mod option;
+mod sniffer;
 mod stream;
 mod stream_server;
 pub mod tun;
@@ -16,6 +17,7 @@ use std::time::Duration;
 pub use frames::send_frames;
 pub use icmp::ping;
 pub use option::SocketOption;
+pub use sniffer::Sniffer;
 pub use stream::{Stream, StreamCall, StreamKind};
 pub use stream_server::{Behaviour, StreamServer};
 pub use udp::{UdpCall, UdpServer};

@@ -306,7 +306,8 @@ pub fn left_unseen(journey: &Journey) -> Option<&Hop> {
         // Only the tracepoint knows what was made here.
         Dir::Egress => first.wire_tap() == Tap::Transmit && !first.local,
     };
-    let same = first.place.netns == last.place.netns;
+    // In a capture, neither namespaces are known nor what was made there.
+    let same = first.place.netns == last.place.netns && last.place.netns.0 != 0;
     (same && from_beyond && last.place.dir == Dir::Ingress).then_some(first)
 }
 

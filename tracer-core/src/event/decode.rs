@@ -54,7 +54,8 @@ fn whole(bytes: &[u8]) -> Result<RawEvent, DecodeError> {
     }
 }
 
-fn packet(raw: &RawEvent) -> Result<Event, DecodeError> {
+/// Reads one sighting.
+pub(crate) fn packet(raw: &RawEvent) -> Result<Event, DecodeError> {
     let has = |bit| raw.present & bit != 0;
     let tuple = Tuple::from_raw(&raw.tuple).ok_or(DecodeError::Unknown {
         field: "family",

@@ -5,8 +5,8 @@ mod drop;
 mod fingerprint;
 mod outer;
 
-pub(crate) use decode::read_conntrack;
 pub use decode::{DecodeError, decode};
+pub(crate) use decode::{packet as read, read_conntrack};
 pub use drop::{DropEvent, decode_drop, is_drop};
 pub use fingerprint::{Fingerprint, Fragment, Icmp, Tcp};
 pub use outer::{Outer, Wrap};

@@ -1,8 +1,10 @@
 //! Parts in, joined flows out.
 
+use super::census::Census;
 use super::clocks::Clocks;
 use super::compose::{self, Member};
 use super::links::{Link, is_before};
+use super::shown::Shown;
 use super::witness::{Key, Witness, unix};
 use crate::inventory::Inventory;
 use crate::recording::{Header, Part};
@@ -36,6 +38,8 @@ pub struct Host<'a> {
     pub now_ns: u64,
     /// Whether nothing comes of it any more.
     pub over: bool,
+    /// Of a capture: what it shows.
+    pub shown: Option<&'a Shown>,
 }
 
 /// A part that waits.
@@ -51,12 +55,14 @@ struct Waiting {
 #[derive(Debug)]
 pub struct Joiner {
     clocks: Clocks,
+    census: Census,
     parts: HashMap<u64, Waiting, RandomState>,
     /// By until when they wait.
     order: BTreeSet<(i64, u64)>,
     index: HashMap<Key, Vec<u64>, RandomState>,
     next: u64,
     hurried: u64,
+    passed_over: u64,
 }
 
 impl Joiner {
@@ -65,29 +71,40 @@ impl Joiner {
     pub fn new(clocks: Clocks) -> Self {
         Self {
             clocks,
+            census: Census::default(),
             parts: HashMap::default(),
             order: BTreeSet::new(),
             index: HashMap::default(),
             next: 0,
             hurried: 0,
+            passed_over: 0,
         }
+    }
+
+    /// With the count of what there is in all sources: parts wait only for what will come.
+    #[must_use]
+    pub fn knowing(self, census: Census) -> Self {
+        Self { census, ..self }
     }
 
     /// Takes in a part of a source.
     pub fn push(&mut self, source: usize, (closed, flow): Part, host: &Host<'_>) {
         let offset = host.header.clock.offset_ns();
-        let witness = Witness::of(&closed, offset);
+        let witness = Witness::of(&closed, host.header);
         let hold = match flow.end {
             End::Closed => HOLD_CLOSED_NS,
             _ => HOLD_NS,
         };
         let told_ns = self.clocks.align(source, unix(host.now_ns, offset));
-        let due_ns = told_ns.saturating_add(hold);
         let id = self.next;
         self.next += 1;
         for key in witness.keys() {
             self.index.entry(key).or_default().push(id);
         }
+        let due_ns = match self.is_whole(&witness) {
+            true => told_ns,
+            false => told_ns.saturating_add(hold),
+        };
         self.order.insert((due_ns, id));
         let part = Waiting {
             source,
@@ -96,6 +113,14 @@ impl Joiner {
             due_ns,
         };
         self.parts.insert(id, part);
+    }
+
+    /// Whether all that shares a key with a part waits here already.
+    fn is_whole(&self, witness: &Witness) -> bool {
+        witness.keys().all(|key| {
+            let waiting = self.index.get(&key).map_or(0, Vec::len);
+            self.census.count(&key).is_some_and(|all| all <= waiting)
+        })
     }
 
     /// Flows for whose parts nothing is to be waited any more.
@@ -130,6 +155,13 @@ impl Joiner {
         self.hurried
     }
 
+    /// Flows that were seen by captures only, where there are recordings too: whatever else the captured hosts
+    /// did is not told.
+    #[must_use]
+    pub fn passed_over(&self) -> u64 {
+        self.passed_over
+    }
+
     /// The flow of a part, with all that belongs to it. More than one where it is not clear what does.
     fn join(&mut self, id: u64, hosts: &[Host<'_>]) -> Vec<Flow> {
         let ids = self.family(id);
@@ -138,6 +170,12 @@ impl Joiner {
             None => (ids, true),
         };
         let members: Vec<Member> = ids.iter().filter_map(|id| self.take(*id)).collect();
+        let recorded = |host: &Host<'_>| host.header.captured.is_none();
+        let by_recording = |m: &Member| hosts.get(m.source).is_some_and(recorded);
+        if hosts.iter().any(recorded) && !members.iter().any(by_recording) {
+            self.passed_over += members.len() as u64;
+            return Vec::new();
+        }
         let clocks = &self.clocks;
         if ambiguous {
             let alone = |member: Member| {

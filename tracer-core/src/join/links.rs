@@ -23,7 +23,7 @@ impl Link {
             _ => false,
         };
         let link = Self {
-            key: keys.is_some_and(|(x, y)| x == y && x.is_strong()),
+            key: keys.is_some_and(|(x, y)| x.fits(&y) && (x.is_strong() || y.is_strong())),
             answer: a.answer.is_some() && a.answer == b.answer,
             tuple: continues(a, b) || continues(b, a),
         };
@@ -84,7 +84,7 @@ fn continues(a: &Witness, b: &Witness) -> bool {
 pub(super) fn is_before(a: (&Sight, &Sight), b: (&Sight, &Sight)) -> Option<bool> {
     let by_ttl = |x: (&Sight, &Sight), y: (&Sight, &Sight)| x.1.ttl >= y.0.ttl;
     let by_side = |x: (&Sight, &Sight), y: (&Sight, &Sight)| {
-        x.1.dir == Dir::Egress && y.0.dir == Dir::Ingress
+        x.1.sided && y.0.sided && x.1.dir == Dir::Egress && y.0.dir == Dir::Ingress
     };
     let by_tuple = |x: (&Sight, &Sight), y: (&Sight, &Sight)| x.1.tuple == y.0.tuple;
     let one_way = |ab: bool, ba: bool| (ab != ba).then_some(ab);

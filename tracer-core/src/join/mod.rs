@@ -6,12 +6,16 @@
 //! unbroken from one host to the next. What the hosts' clocks are off by is estimated from the matches
 //! themselves ([`Clocks`]). Where two parts of one host fit, none is joined and the report says so.
 
+mod census;
 mod clocks;
 mod compose;
 mod joiner;
 mod links;
+mod shown;
 mod witness;
 
+pub use census::Census;
 pub use clocks::{Aligned, Clocks, Estimate};
 pub use joiner::{Host, Joiner};
+pub use shown::Shown;
 pub use witness::{Key, Sight, Witness};

@@ -3,6 +3,7 @@
 use crate::event::{Dir, Icmp};
 use crate::journey::{Closed, Direction, Hop, Way};
 use crate::packet::{Proto, Tuple};
+use crate::recording::Header;
 
 /// What makes two parts candidates for one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,7 +16,7 @@ pub enum Key {
         proto: Proto,
         /// IP id, where it has one.
         id: Option<u32>,
-        /// Hash of its payload, where that was readable.
+        /// Hash of its payload, where that was readable: a snap length may leave it out.
         hash: Option<u32>,
         /// Length of its payload.
         len: u32,
@@ -36,6 +37,36 @@ impl Key {
             Self::Tuple(_) => false,
         }
     }
+
+    /// Whether both can be of one packet.
+    pub(super) fn fits(&self, other: &Self) -> bool {
+        let hash = |key: &Self| match key {
+            Self::Datagram { hash, .. } => *hash,
+            _ => None,
+        };
+        let both = hash(self).zip(hash(other));
+        both.is_none_or(|(a, b)| a == b) && self.unhashed() == other.unhashed()
+    }
+
+    /// Without the hash of the payload.
+    fn unhashed(self) -> Self {
+        match self {
+            Self::Datagram {
+                proto,
+                id,
+                len,
+                icmp,
+                ..
+            } => Self::Datagram {
+                proto,
+                id,
+                hash: None,
+                len,
+                icmp,
+            },
+            other => other,
+        }
+    }
 }
 
 /// One sighting of a flow's first packet in a direction.
@@ -47,6 +78,8 @@ pub struct Sight {
     pub ttl: u8,
     /// Into the namespace or out of it.
     pub dir: Dir,
+    /// Whether that is known: captures of Ethernet do not tell it.
+    pub sided: bool,
     /// The packet on the wire there.
     pub tuple: Tuple,
     /// Another packet's sighting: its time says nothing.
@@ -67,15 +100,17 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// What a flow shows. `offset_ns`: what to add to its host's CLOCK_MONOTONIC to get UTC.
+    /// What a flow shows of the recording or capture with this header.
     #[must_use]
-    pub fn of(closed: &Closed, offset_ns: i64) -> Self {
+    pub fn of(closed: &Closed, header: &Header) -> Self {
         let journey = &closed.journey;
+        let offset_ns = header.clock.offset_ns();
+        let sided = header.captured.as_ref().is_none_or(|kind| kind.sides);
         let unix = |ns| unix(ns, offset_ns);
         let sights = |way: &Way| {
             way.hops()
                 .iter()
-                .filter_map(|h| sight(h, offset_ns))
+                .filter_map(|h| sight(h, offset_ns, sided))
                 .collect()
         };
         Self {
@@ -105,7 +140,15 @@ impl Witness {
         let first = ends.map(|(first, _)| Key::Tuple(first));
         let last = ends.filter(|(first, last)| first != last);
         let last = last.map(|(_, last)| Key::Tuple(last));
-        self.key.into_iter().chain(first).chain(last)
+        let unhashed = self
+            .key
+            .map(Key::unhashed)
+            .filter(|key| Some(*key) != self.key);
+        self.key
+            .into_iter()
+            .chain(unhashed)
+            .chain(first)
+            .chain(last)
     }
 }
 
@@ -115,11 +158,12 @@ pub(super) fn unix(monotonic_ns: u64, offset_ns: i64) -> i64 {
     i64::try_from(unix).unwrap_or(i64::MAX)
 }
 
-fn sight(hop: &Hop, offset_ns: i64) -> Option<Sight> {
+fn sight(hop: &Hop, offset_ns: i64, sided: bool) -> Option<Sight> {
     Some(Sight {
         at_ns: unix(hop.time_ns, offset_ns),
         ttl: hop.ttl,
         dir: hop.place.dir,
+        sided,
         tuple: hop.tuple()?,
         filled: hop.is_filled(),
     })

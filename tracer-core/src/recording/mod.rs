@@ -24,8 +24,8 @@ pub use error::ReadError;
 pub use journal::Journal;
 pub(crate) use journal::noting;
 pub use record::{
-    Answered, Asked, Clock, Count, Entry, Header, Kind, Lost, Reading, Record, Requested, Settings,
-    Settled,
+    Answered, Asked, Captured, Clock, Count, Entry, Header, Kind, Lost, Reading, Record, Requested,
+    Settings, Settled,
 };
 pub use redact::Redactor;
 pub use replay::{Part, Replay};

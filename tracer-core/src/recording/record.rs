@@ -127,6 +127,21 @@ pub struct Header {
     /// Names the secret with which addresses were replaced; `None`: nothing was. Recordings of equal
     /// numbers have equal addresses replaced alike.
     pub redacted: Option<u64>,
+    /// Of a packet capture: what kind of one. Recordings have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captured: Option<Captured>,
+}
+
+/// What kind of a packet capture it is: what it does not tell makes what is said by it less sure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Captured {
+    /// Its link layers, in words.
+    pub links: Vec<String>,
+    /// Whether each packet's interface is known. Linux cooked frames of version 1 do not tell it, and show
+    /// one packet several times.
+    pub interfaces: bool,
+    /// Whether it is told which packets came in and which went out.
+    pub sides: bool,
 }
 
 /// Both clocks at one moment, nanoseconds.

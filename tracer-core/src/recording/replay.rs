@@ -4,7 +4,7 @@ use super::{Asked, Clock, Header, Reading, Record, Settings};
 use crate::event::{Counter, NetnsId};
 use crate::expect::Expectations;
 use crate::inventory::Inventory;
-use crate::journey::{self, Closed};
+use crate::journey::{self, Closed, ReadCounter};
 use crate::report::{Flow, Summary};
 use crate::ruleset::Ruleset;
 use crate::trace::{Checks, Trace};
@@ -16,6 +16,9 @@ pub type Part = (Closed, Flow);
 /// Events are processed at the latest when there are so many more than the settings allow: a live run
 /// takes in a handful after that.
 const SLACK: usize = 4096;
+
+/// However many there are, each remembers so many flows.
+const FEWEST_FLOWS: usize = 8192;
 
 /// A run that happens again.
 #[derive(Debug)]
@@ -38,7 +41,13 @@ impl Replay {
     /// As it was when the recording began.
     #[must_use]
     pub fn new(header: Header) -> Self {
-        let settings = bounded(header.settings.journey);
+        Self::one_of(header, 1)
+    }
+
+    /// One of so many that happen side by side: together they remember as many flows as one alone.
+    #[must_use]
+    pub fn one_of(header: Header, sources: usize) -> Self {
+        let settings = bounded(header.settings.journey, sources);
         let mut trace = Trace::new(settings, header.clock.offset_ns());
         trace.want(header.settings.wanted.clone());
         trace.check(checks(&header.settings));
@@ -102,6 +111,11 @@ impl Replay {
 
     /// Takes in the next record; gives the flows that are told then.
     pub fn take(&mut self, record: Record) -> Vec<Part> {
+        self.take_counting(record, &mut |_| None)
+    }
+
+    /// As [`Replay::take`]; `counted` is asked what the record does not answer: what the taps counted by now.
+    pub fn take_counting(&mut self, record: Record, counted: &mut ReadCounter<'_>) -> Vec<Part> {
         match record {
             Record::Header(_) => {}
             Record::Clock(Clock { monotonic_ns, .. }) => self.reach(monotonic_ns),
@@ -109,7 +123,7 @@ impl Replay {
             Record::Event(event) => {
                 self.received += 1;
                 if self.trace.push(*event) && self.trace.stats().held > self.max_held + SLACK {
-                    self.close(&Asked::default());
+                    self.close(&Asked::default(), counted);
                     return self.judge();
                 }
             }
@@ -129,19 +143,20 @@ impl Replay {
             Record::Rules(reading) => self.read(*reading),
             Record::Recount(asked) => {
                 self.reach(asked.now_ns);
-                self.trace.recount(asked.now_ns, &mut answers(&asked));
+                self.trace
+                    .recount(asked.now_ns, &mut answers(&asked, counted));
             }
             Record::Advance(asked) => {
                 self.reach(asked.now_ns);
                 // Those before that were not judged: the file makes no sense, or was damaged.
                 let parts = self.judge();
-                self.close(&asked);
+                self.close(&asked, counted);
                 return parts;
             }
             Record::Finish(asked) => {
                 self.reach(asked.now_ns);
                 let parts = self.judge();
-                self.close_all(&asked);
+                self.close_all(&asked, counted);
                 return parts;
             }
             Record::Judge(settled) => {
@@ -161,21 +176,21 @@ impl Replay {
                 now_ns: self.now_ns,
                 counts: Vec::new(),
             };
-            self.close_all(&asked);
+            self.close_all(&asked, &mut |_| None);
             parts.extend(self.judge());
         }
         parts
     }
 
-    fn close(&mut self, asked: &Asked) {
-        let mut read = answers(asked);
+    fn close(&mut self, asked: &Asked, counted: &mut ReadCounter<'_>) {
+        let mut read = answers(asked, counted);
         let closed = self.trace.close(self.now_ns, &self.inventory, &mut read);
         self.closed.extend(closed);
     }
 
-    fn close_all(&mut self, asked: &Asked) {
+    fn close_all(&mut self, asked: &Asked, counted: &mut ReadCounter<'_>) {
         self.finished = true;
-        let mut read = answers(asked);
+        let mut read = answers(asked, counted);
         let closed = self
             .trace
             .close_all(self.now_ns, &self.inventory, &mut read);
@@ -213,11 +228,14 @@ impl Replay {
 }
 
 /// The answers come in the order of the questions; a tap that gave none is not among them.
-fn answers(asked: &Asked) -> impl FnMut(&Counter) -> Option<(u64, u64)> + '_ {
+fn answers<'a>(
+    asked: &'a Asked,
+    counted: &'a mut ReadCounter<'_>,
+) -> impl FnMut(&Counter) -> Option<(u64, u64)> + 'a {
     let mut counts = asked.counts.iter().peekable();
-    move |counter| {
-        let count = counts.next_if(|count| count.counter == *counter)?;
-        Some((count.packets, count.bytes))
+    move |counter| match counts.next_if(|count| count.counter == *counter) {
+        Some(count) => Some((count.packets, count.bytes)),
+        None => counted(counter),
     }
 }
 
@@ -229,10 +247,11 @@ fn checks(settings: &Settings) -> Checks {
 }
 
 /// A file does not say how much memory is used.
-fn bounded(settings: journey::Settings) -> journey::Settings {
+fn bounded(settings: journey::Settings, sources: usize) -> journey::Settings {
     let most = journey::Settings::default();
+    let share = (most.max_flows / sources.max(1)).max(FEWEST_FLOWS);
     journey::Settings {
-        max_flows: settings.max_flows.min(most.max_flows),
+        max_flows: settings.max_flows.min(share),
         max_held: settings.max_held.min(most.max_held),
         ..settings
     }

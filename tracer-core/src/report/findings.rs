@@ -137,6 +137,8 @@ pub enum Code {
     JoinedAcrossHosts,
     /// It left here, and the host that has the destination never saw it.
     NotSeenAtPeer,
+    /// It left here, and a capture of the far side does not show it, which proves nothing.
+    CaptureInconclusive,
     /// It was seen at the far side, and not answered there.
     SeenNotAnswered,
     /// It was answered at the far side, and the answer did not come back here.

@@ -21,6 +21,7 @@ pub use view::sighting;
 
 pub(crate) use findings::{double_rewrite, finding, is_doubt};
 pub(crate) use source::agent as agent_words;
+pub(crate) use view::time as utc;
 
 pub use origin::Origin;
 

@@ -112,7 +112,7 @@ pub(super) fn conntrack(ct: &Conntrack) -> ConntrackView {
 }
 
 /// RFC 3339, UTC, milliseconds.
-pub(super) fn time(monotonic_ns: u64, realtime_offset_ns: i64) -> String {
+pub(crate) fn time(monotonic_ns: u64, realtime_offset_ns: i64) -> String {
     let unix_ns = i128::from(monotonic_ns) + i128::from(realtime_offset_ns);
     // Up to the year 9999, where RFC 3339 ends.
     let millis = i64::try_from(unix_ns / 1_000_000).unwrap_or(0);

@@ -41,9 +41,9 @@ pub(super) enum Sub {
         #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
         output: DoctorOutput,
     },
-    /// Join recordings of several machines into one path per flow (needs no root)
+    /// Join recordings and packet captures of several machines into one path per flow (needs no root)
     Merge {
-        /// Recordings that --record made
+        /// Recordings that --record made, and captures (pcap, pcapng) of tcpdump and the like
         #[arg(value_name = "FILE", required = true, num_args = 1..)]
         files: Vec<PathBuf>,
         /// Write the packets of one recording's flows as pcapng

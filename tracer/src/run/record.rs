@@ -73,6 +73,7 @@ impl Recorder {
                 peer_saw: options.check.peer_saw,
             },
             redacted: self.redactor.as_ref().map(Redactor::id),
+            captured: None,
         };
         self.clock_ns = clock.monotonic_ns;
         self.write([Record::Header(Box::new(header))])

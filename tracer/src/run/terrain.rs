@@ -71,7 +71,7 @@ impl Terrain {
 
     /// As the recording's machine was at its end.
     fn recorded(file: &Path) -> Result<Self, Failure> {
-        let mut player = Player::open(file)?;
+        let mut player = Player::open(file, 1)?;
         while player.step()?.is_some() {}
         player.remark();
         Ok(Self {

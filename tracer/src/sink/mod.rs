@@ -6,6 +6,10 @@ pub mod pcapng;
 
 pub use file::private;
 
+mod progress;
+
+pub use progress::Progress;
+
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;

@@ -4,6 +4,7 @@ use super::{FileSource, SourceError};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
+use tracer_core::event::Counter;
 use tracer_core::recording::{Decoder, Ending, Record, Source};
 
 /// Read at a time, bytes.
@@ -18,6 +19,7 @@ pub struct RecordingFile {
     piece: Vec<u8>,
     started: bool,
     over: bool,
+    read: u64,
 }
 
 impl RecordingFile {
@@ -32,11 +34,30 @@ impl RecordingFile {
             piece: vec![0; PIECE],
             started: false,
             over: false,
+            read: first.len() as u64,
         }
     }
 
     fn name(&self) -> String {
         self.path.display().to_string()
+    }
+
+    /// What is to be said of how it ended.
+    fn ending(&self) -> Option<String> {
+        let unknown = self.decoder.unknown();
+        Some(match self.decoder.ending() {
+            Ending::Cut(at) => format!(
+                "ends in the middle of a frame (byte {at}): the run was killed, or the file was cut; what came before is used"
+            ),
+            Ending::Killed => {
+                "ends before the run's summary: the run was killed; what it had recorded is used"
+                    .to_owned()
+            }
+            Ending::Complete if unknown > 0 => {
+                format!("{unknown} frames of kinds that this version does not know were left out")
+            }
+            Ending::Complete => return None,
+        })
     }
 }
 
@@ -53,6 +74,7 @@ impl Source for RecordingFile {
             }
             let got = self.file.read(&mut self.piece);
             let got = got.map_err(|error| SourceError::Unreadable(self.name(), error))?;
+            self.read += got as u64;
             if got == 0 {
                 self.over = true;
                 return match self.started {
@@ -66,22 +88,18 @@ impl Source for RecordingFile {
 }
 
 impl FileSource for RecordingFile {
-    fn remark(&self) -> Option<String> {
-        let unknown = self.decoder.unknown();
-        let how = match self.decoder.ending() {
-            _ if !self.over => return None,
-            Ending::Cut(at) => format!(
-                "ends in the middle of a frame (byte {at}): the run was killed, or the file was cut; what came before is used"
-            ),
-            Ending::Killed => {
-                "ends before the run's summary: the run was killed; what it had recorded is used"
-                    .to_owned()
-            }
-            Ending::Complete if unknown > 0 => {
-                format!("{unknown} frames of kinds that this version does not know were left out")
-            }
-            Ending::Complete => return None,
-        };
-        Some(format!("{}: {how}", self.name()))
+    fn remarks(&self) -> Vec<String> {
+        let how = self.ending().filter(|_| self.over);
+        how.map(|how| format!("{}: {how}", self.name()))
+            .into_iter()
+            .collect()
+    }
+
+    fn counted(&self, _: &Counter) -> Option<(u64, u64)> {
+        None
+    }
+
+    fn read(&self) -> u64 {
+        self.read
     }
 }

@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 
+use crate::merge::Joined;
 use crate::observers::{Load, Observers};
 use crate::programs::as_f64;
 use crate::report::Performance;
 
 const ARMED_MS: f64 = 500.0;
 const RESIDENT_MB: f64 = 20.0;
+const MERGING_MB: f64 = 200.0;
 const EVENTS_PER_S: f64 = 1_000_000.0;
 
 /// One goal.
@@ -82,6 +84,7 @@ fn goals(measured: &Performance) -> Vec<Goal> {
     }
     let probed = measured.observers.iter().flat_map(of_probes);
     goals.extend(probed);
+    goals.extend(measured.merge.iter().flatten().map(of_merging));
     for run in measured.core.iter().flatten() {
         goals.push(Goal {
             what: format!("decode, correlate, judge: {} events", run.events),
@@ -91,6 +94,17 @@ fn goals(measured: &Performance) -> Vec<Goal> {
         });
     }
     goals
+}
+
+/// However large the capture is.
+fn of_merging(size: &Joined) -> Goal {
+    let resident = megabytes(as_f64(size.resident_kib));
+    Goal {
+        what: format!("merging a capture of {} MiB", size.capture_bytes >> 20),
+        wanted: format!("at most {MERGING_MB:.0} MB resident"),
+        measured: format!("{resident:.0} MB"),
+        met: resident <= MERGING_MB,
+    }
 }
 
 /// `auto` adds nothing to established flows, nor to packets that do not match: it runs once for a new flow.

@@ -8,6 +8,7 @@ mod goals;
 mod iperf;
 mod lab;
 mod load;
+mod merge;
 mod observers;
 mod pods;
 mod process;
@@ -40,6 +41,8 @@ enum Part {
     Connections,
     /// How often the programs of each rule observer run
     Observers,
+    /// Bytes per second and memory of a recording joined with a large capture
+    Merge,
 }
 
 /// Command line.
@@ -150,6 +153,10 @@ fn measure(args: &Args) -> Result<Performance> {
     if wants(Part::Core) {
         eprintln!("events through decode, correlate and judge …");
         performance.core = Some(core::measure(args.quick)?);
+    }
+    if wants(Part::Merge) {
+        eprintln!("a recording joined with a capture …");
+        performance.merge = Some(merge::measure(args.quick)?);
     }
     if wants(Part::Programs) {
         eprintln!("nanoseconds per packet of each program …");

@@ -37,6 +37,11 @@ pub(crate) fn resident_kib(pid: i32) -> Result<u64> {
     Ok(sizes.map(|kib| u64::try_from(kib).unwrap_or(0)).sum())
 }
 
+/// The most resident memory that a process had so far, KiB; `None` when it has gone.
+pub(crate) fn peak_kib(pid: i32) -> Option<u64> {
+    status_field(pid, "VmHWM:").and_then(|kib| u64::try_from(kib).ok())
+}
+
 /// Processor time that a process and its descendants have used, milliseconds.
 pub(crate) fn cpu_ms(pid: i32) -> Result<u64> {
     // The kernel shows these times in hundredths of a second on every machine.

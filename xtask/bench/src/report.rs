@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::connections::Counts;
 use crate::core::Run;
 use crate::goals;
+use crate::merge::Joined;
 use crate::observers::{self, Observers};
 use crate::pods::Start;
 use crate::programs::Cost;
@@ -26,6 +27,7 @@ pub(crate) struct Performance {
     pub(crate) programs: Option<Vec<Cost>>,
     pub(crate) throughput: Option<Comparison>,
     pub(crate) core: Option<Vec<Run>>,
+    pub(crate) merge: Option<Vec<Joined>>,
     pub(crate) pods: Option<Start>,
     pub(crate) connections: Option<Counts>,
     /// On this kernel, and on others that it was measured on.
@@ -49,6 +51,7 @@ impl Performance {
             programs: None,
             throughput: None,
             core: None,
+            merge: None,
             pods: None,
             connections: None,
             observers: Vec::new(),
@@ -78,6 +81,7 @@ impl Performance {
             .for_each(|part| connections(&mut text, part));
         self.pods.iter().for_each(|part| pods(&mut text, part));
         self.core.iter().for_each(|part| core(&mut text, part));
+        self.merge.iter().for_each(|part| merge(&mut text, part));
         text
     }
 }
@@ -233,6 +237,31 @@ fn core(text: &mut String, runs: &[Run]) {
             run.events,
             run.seconds,
             run.events_per_s
+        );
+    }
+}
+
+fn merge(text: &mut String, sizes: &[Joined]) {
+    text.push_str(
+        "\n## Merging a capture\n\n`srctrace merge node-a.srct peer.pcap`: a recording of masqueraded connections and a capture of the \
+         far side, of these connections and twenty times as much other traffic. Both files are read twice, once for what the \
+         clocks are off by; \"reading\" is that and nothing else.\n\n\
+         | capture, MiB | recording, MiB | packets | flows joined | seconds | reading, s | MiB per second | resident at most, MB |\n\
+         |---:|---:|---:|---:|---:|---:|---:|---:|\n",
+    );
+    let mebi = |bytes: u64| mib(crate::programs::as_f64(bytes)) / 1024.0;
+    for size in sizes {
+        line!(
+            text,
+            "| {:.0} | {:.1} | {} | {} | {:.2} | {:.2} | {:.0} | {:.0} |",
+            mebi(size.capture_bytes),
+            mebi(size.recording_bytes),
+            size.packets,
+            size.flows,
+            size.seconds,
+            size.reading_s,
+            size.bytes_per_s / 1_048_576.0,
+            crate::programs::as_f64(size.resident_kib) * 1024.0 / 1e6
         );
     }
 }

@@ -89,6 +89,12 @@ pub(crate) fn turn(turn: u64, connections: u64) -> Vec<RawEvent> {
     events
 }
 
+/// Whether an event is of a packet on the node's way out: a request that leaves (`true`), or a reply that comes.
+pub(crate) fn leaves_by_uplink(raw: &RawEvent) -> Option<bool> {
+    let uplink = raw.netns == NODE && raw.ifindex == ETH0;
+    uplink.then_some(raw.tap == tap::TRANSMIT)
+}
+
 /// How many turns there are.
 pub(crate) fn turns(connections: u64) -> u64 {
     connections + (PACKETS - 1) * GAP_TURNS

@@ -63,6 +63,11 @@ pub(crate) const TABLE: &[Tool] = &[
         "tshark",
         "reads the capture files that srctrace writes",
     ),
+    lab(
+        "dumpcap",
+        "wireshark-common",
+        "captures in pcapng, of several interfaces",
+    ),
     lab("iperf3", "iperf3", "bulk traffic"),
     lab("socat", "socat", "single connections and datagrams"),
     lab("openvpn", "openvpn", "a VPN in user space, both ends"),

@@ -98,8 +98,13 @@ fn lost(scene: &Scene<'_>, at: usize) -> Finding {
 
 fn unanswered(scene: &Scene<'_>, at: usize) -> Finding {
     let there = scene.host(at);
+    let ended = scene.members[at].flow.delivery.code == DeliveryCode::InProgress;
+    let how = match ended {
+        true => "that ends before an answer could have come",
+        false => "not answered there",
+    };
     Finding {
-        text: format!("the request was seen at {there}, and not answered there"),
+        text: format!("the request was seen at {there}, and {how}"),
         fix: Some(format!(
             "look on {there}: does the application listen, does a filter drop the request, is there a route back to its source?"
         )),

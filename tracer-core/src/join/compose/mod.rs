@@ -5,6 +5,7 @@ mod findings;
 mod hops;
 mod points;
 mod rewrites;
+mod unseen;
 mod verdict;
 
 use super::clocks::Clocks;
@@ -13,6 +14,7 @@ use super::links::Link;
 use super::witness::Witness;
 use crate::journey::Direction;
 use crate::point;
+use crate::recording::Captured;
 use crate::report::{Code, Flow, Packets, Severity};
 use crate::verdict::finding;
 use hops::Numbers;
@@ -42,12 +44,21 @@ impl<'a> Scene<'a> {
             .map_or("", |host| host.header.host.as_str())
     }
 
+    /// Of each member that is a capture: what kind of one.
+    fn captures(&self) -> impl Iterator<Item = Option<&'a Captured>> {
+        let hosts = self.hosts;
+        let members = self.members.iter();
+        members.map(move |member| hosts.get(member.source)?.header.captured.as_ref())
+    }
+
+    /// By which secret the addresses of a source were replaced.
+    fn secret(&self, source: usize) -> Option<u64> {
+        self.hosts.get(source)?.header.redacted
+    }
+
     /// Whether addresses of two members can be compared: not where they were replaced differently.
     fn comparable(&self, a: usize, b: usize) -> bool {
-        let secret = |at: usize| {
-            let source = self.members.get(at)?.source;
-            Some(self.hosts.get(source)?.header.redacted)
-        };
+        let secret = |at: usize| Some(self.secret(self.members.get(at)?.source));
         secret(a) == secret(b)
     }
 
@@ -66,15 +77,13 @@ pub(super) fn flow(members: Vec<Member>, clocks: &Clocks, hosts: &[Host<'_>]) ->
         clocks,
         hosts,
     };
-    let unseen = findings::unseen(&scene);
+    let unseen = unseen::unseen(&scene);
     let mut flow = match members.as_slice() {
         [one] => one.flow.clone(),
         _ => joined(&scene),
     };
     flow.points.extend(points::of_others(&scene));
-    if !unseen.is_empty() {
-        findings::instead_of_route(&mut flow);
-    }
+    unseen::instead_of_route(&mut flow, &unseen);
     flow.findings.extend(unseen);
     flow
 }

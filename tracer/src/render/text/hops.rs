@@ -61,6 +61,8 @@ fn row(flow: &Flow, hop: &Hop, with_host: bool, look: Look) -> Row {
     let space = words::namespace(hop.netns_name.as_deref(), hop.netns, look);
     let ifname = match &hop.ifname {
         Some(ifname) => name(ifname),
+        // A capture that does not tell the interface.
+        None if hop.ifindex == 0 => "-".to_owned(),
         None => format!("if{}", hop.ifindex),
     };
     Row {

@@ -1,4 +1,4 @@
-//! `srctrace merge`: recordings in, one path per flow out. Needs no root and nothing of the kernel.
+//! `srctrace merge`: recordings and captures in, one path per flow out. Needs no root and nothing of the kernel.
 
 mod player;
 mod sums;
@@ -7,12 +7,12 @@ use super::failure::Failure;
 use super::tell::Teller;
 use crate::cli::MergeOptions;
 use crate::render::escape;
-use crate::sink;
+use crate::sink::{self, Progress};
 pub(super) use player::Player;
 use std::path::{Path, PathBuf};
 use tracer_core::expect::{ExitStatus, Expectations};
 use tracer_core::group::Groups;
-use tracer_core::join::{Aligned, Clocks, Estimate, Host, Joiner, Witness};
+use tracer_core::join::{Aligned, Census, Clocks, Estimate, Host, Joiner, Shown, Witness};
 use tracer_core::point;
 use tracer_core::recording::Header;
 use tracer_core::report::PointSum;
@@ -27,16 +27,19 @@ pub(super) fn merge(options: &MergeOptions) -> Result<ExitStatus, Failure> {
 
 /// One recording is told again as it was.
 fn alone(options: &MergeOptions, file: &Path) -> Result<ExitStatus, Failure> {
-    let mut player = Player::open(file)?;
+    let mut player = Player::open(file, 1)?;
     if let Some(path) = &options.pcap {
         player.write_packets(path)?;
     }
     let mut teller = Teller::new(&options.output, &player.replay.header().host);
+    let progress = Progress::new(size(file));
     while let Some(parts) = player.step()? {
+        progress.at(player.read());
         for (_, flow) in parts {
-            teller.flow(&flow)?;
+            progress.aside(|| teller.flow(&flow))?;
         }
     }
+    drop(progress);
     player.remark();
     let summary = sums::alone(&player.replay);
     teller.end(&summary, player.replay.trace().groups())?;
@@ -46,16 +49,23 @@ fn alone(options: &MergeOptions, file: &Path) -> Result<ExitStatus, Failure> {
 
 /// Twice through the files: once for what the clocks are off by, once side by side, in one time.
 fn together(options: &MergeOptions, files: &[PathBuf]) -> Result<ExitStatus, Failure> {
-    let (clocks, headers) = clocks(files)?;
-    tell_clocks(&clocks, &headers);
-    let mut players = files
-        .iter()
-        .map(|file| Player::open(file))
-        .collect::<Result<Vec<_>, _>>()?;
+    let size: u64 = files.iter().map(|file| size(file)).sum();
+    let progress = Progress::new(2 * size);
+    let Known {
+        clocks,
+        headers,
+        shown,
+        census,
+    } = look_through(files, &progress)?;
+    progress.aside(|| tell_clocks(&clocks, &headers));
+    let mut players = Vec::new();
+    for (file, shown) in files.iter().zip(shown) {
+        players.push(Player::open(file, files.len())?.showing(shown));
+    }
     let mut teller = Teller::new(&options.output, "");
     let mut groups = Groups::default();
     let mut points = points_of(&headers);
-    let mut joiner = Joiner::new(clocks.clone());
+    let mut joiner = Joiner::new(clocks.clone()).knowing(census);
     while let Some(source) = furthest_behind(&players, &clocks) {
         let player = &mut players[source];
         let parts = player.step()?.unwrap_or_default();
@@ -67,17 +77,25 @@ fn together(options: &MergeOptions, files: &[PathBuf]) -> Result<ExitStatus, Fai
         for flow in joiner.ready(&hosts) {
             groups.add(&flow);
             point::sums(&mut points, &flow);
-            teller.flow(&flow)?;
+            progress.aside(|| teller.flow(&flow))?;
         }
+        progress.at(size + players.iter().map(Player::read).sum::<u64>());
     }
+    drop(progress);
     if joiner.hurried() > 0 {
         note(&format!(
             "{} flows were told before all recordings had come that far, to keep within memory: they may lack hops",
             joiner.hurried()
         ));
     }
+    let passed = joiner.passed_over();
+    if passed > 0 {
+        note(&format!(
+            "{passed} flows that only captures saw are not told; merge the captures without the recordings to see them"
+        ));
+    }
     let replays = players.iter().map(|player| &player.replay);
-    let summary = sums::together(replays, &groups, points, teller.told());
+    let summary = sums::together(replays, &groups, points, (teller.told(), passed));
     teller.end(&summary, &groups)?;
     let none = Expectations::default();
     Ok(ExitStatus::of_trace(summary.flows.reported, &none))
@@ -106,32 +124,63 @@ fn furthest_behind(players: &[Player], clocks: &Clocks) -> Option<usize> {
     open.min().map(|(_, source)| source)
 }
 
-fn clocks(files: &[PathBuf]) -> Result<(Clocks, Vec<Header>), Failure> {
+/// What is to be known of all files before they are told.
+struct Known {
+    clocks: Clocks,
+    headers: Vec<Header>,
+    shown: Vec<Shown>,
+    census: Census,
+}
+
+/// A file's size, bytes; 0 where that is not known: it only tells how far the command has come.
+fn size(file: &Path) -> u64 {
+    file.metadata().map_or(0, |about| about.len())
+}
+
+/// Reads all files once, one after the other.
+fn look_through(files: &[PathBuf], progress: &Progress) -> Result<Known, Failure> {
+    let mut all_shown = Vec::new();
+    let mut census = Census::new();
+    let mut before = 0;
     let mut estimate = Estimate::new(files.len());
     let mut headers: Vec<Header> = Vec::new();
     for (source, file) in files.iter().enumerate() {
-        let mut player = Player::open(file)?;
+        let mut player = Player::open(file, 1)?;
         let header = player.replay.header().clone();
         if let Some(twin) = headers.iter().position(|other| *other == header) {
             return Err(Failure::Usage(
                 escape(&format!(
-                    "{} and {} are the same recording; give each once",
+                    "{} and {} are the same; give each once",
                     files[twin].display(),
                     file.display()
                 ))
                 .into_owned(),
             ));
         }
-        let offset = header.clock.offset_ns();
-        headers.push(header);
+        let mut shown = Shown::default();
         while let Some(parts) = player.step()? {
+            progress.at(before + player.read());
             for (closed, _) in parts {
-                estimate.note(source, &Witness::of(&closed, offset));
+                let witness = Witness::of(&closed, &header);
+                census.note(&witness);
+                estimate.note(source, &witness);
+                if header.captured.is_some() {
+                    shown.note(&witness);
+                }
             }
         }
-        player.remark();
+        progress.aside(|| player.remark());
+        before += player.read();
+        shown.span = player.span();
+        all_shown.push(shown);
+        headers.push(header);
     }
-    Ok((estimate.clocks(), headers))
+    Ok(Known {
+        clocks: estimate.clocks(),
+        headers,
+        shown: all_shown,
+        census,
+    })
 }
 
 /// Says on stderr how the clocks differ, and what cannot be compared.

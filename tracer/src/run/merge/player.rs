@@ -6,8 +6,12 @@ use crate::run::pcap::Pcap;
 use crate::sink;
 use crate::source::{self, FileSource, SourceError};
 use std::path::Path;
-use tracer_core::join::Host;
+use tracer_core::event::Counter;
+use tracer_core::join::{Host, Shown};
 use tracer_core::recording::{Part, Record, Replay};
+
+/// Records that are read before others get their turn.
+const STRIDE: usize = 256;
 
 /// A file whose run happens again.
 pub(in crate::run) struct Player {
@@ -15,10 +19,13 @@ pub(in crate::run) struct Player {
     pub(in crate::run) replay: Replay,
     over: bool,
     pcap: Option<Pcap>,
+    /// Of a capture: what it shows.
+    shown: Option<Shown>,
 }
 
 impl Player {
-    pub(in crate::run) fn open(path: &Path) -> Result<Self, Failure> {
+    /// One of so many that are played side by side.
+    pub(in crate::run) fn open(path: &Path, sources: usize) -> Result<Self, Failure> {
         let mut source = source::open(path)?;
         let header = match source.next_record()? {
             Some(Record::Header(header)) => header,
@@ -26,9 +33,10 @@ impl Player {
         };
         Ok(Self {
             source,
-            replay: Replay::new(*header),
+            replay: Replay::one_of(*header, sources),
             over: false,
             pcap: None,
+            shown: None,
         })
     }
 
@@ -41,15 +49,37 @@ impl Player {
         Ok(())
     }
 
-    /// The flows that are told next; `None`: it is over.
+    /// With what was found out about the file before.
+    pub(super) fn showing(self, shown: Shown) -> Self {
+        Self {
+            shown: Some(shown),
+            ..self
+        }
+    }
+
+    /// From when to when a capture has packets, nanoseconds since 1970, once it was read.
+    pub(super) fn span(&self) -> Option<(i64, i64)> {
+        let header = self.replay.header();
+        let began = header.clock.realtime_ns;
+        let ended = i64::try_from(self.replay.now_ns()).unwrap_or(i64::MAX);
+        let has_packets = header.captured.is_some() && began > 0;
+        has_packets.then_some((began, ended))
+    }
+
+    /// The flows that are told next, if any are told soon; `None`: it is over.
     pub(in crate::run) fn step(&mut self) -> Result<Option<Vec<Part>>, Failure> {
-        while !self.over {
-            let parts = match self.source.next_record()? {
+        for _ in 0..STRIDE {
+            if self.over {
+                return Ok(None);
+            }
+            let record = self.source.next_record()?;
+            let mut counted = |counter: &Counter| self.source.counted(counter);
+            let parts = match record {
                 Some(record) => {
                     if let (Some(pcap), Record::Event(event)) = (&mut self.pcap, &record) {
                         pcap.sighted(event);
                     }
-                    self.replay.take(record)
+                    self.replay.take_counting(record, &mut counted)
                 }
                 None => {
                     self.over = true;
@@ -63,7 +93,7 @@ impl Player {
                 return Ok(Some(parts));
             }
         }
-        Ok(None)
+        Ok(Some(Vec::new()))
     }
 
     /// As the joiner sees it.
@@ -73,14 +103,20 @@ impl Player {
             inventory: self.replay.inventory(),
             now_ns: self.replay.now_ns(),
             over: self.over,
+            shown: self.shown.as_ref(),
         }
     }
 
-    /// Says how the file ended, if there is anything to say.
+    /// Says what there is to say of the file and of how it ended.
     pub(in crate::run) fn remark(&self) {
         let left = self.pcap.as_ref().and_then(Pcap::remark);
-        for line in self.source.remark().into_iter().chain(left) {
+        for line in self.source.remarks().into_iter().chain(left) {
             sink::note(&format!("srctrace: {}\n", escape(&line)));
         }
+    }
+
+    /// How much of the file was read, bytes.
+    pub(super) fn read(&self) -> u64 {
+        self.source.read()
     }
 }

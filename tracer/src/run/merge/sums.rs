@@ -45,7 +45,7 @@ pub(super) fn together<'a>(
     replays: impl Iterator<Item = &'a Replay>,
     groups: &Groups,
     points: Vec<PointSum>,
-    reported: u64,
+    (reported, passed_over): (u64, u64),
 ) -> Summary {
     let own: Vec<Summary> = replays.map(own).collect();
     let sum = |count: fn(&Summary) -> u64| own.iter().map(count).sum();
@@ -65,7 +65,7 @@ pub(super) fn together<'a>(
         flows: Flows {
             seen: reported,
             reported,
-            left_out: sum(|s| s.flows.left_out),
+            left_out: sum(|s| s.flows.left_out) + passed_over,
             groups: groups.len() as u64,
         },
         events: Events {
@@ -82,7 +82,8 @@ pub(super) fn together<'a>(
 fn words(own: &[Summary], of: impl Fn(&Summary) -> &String) -> String {
     let mut words: Vec<&str> = Vec::new();
     for word in own.iter().map(|summary| of(summary).as_str()) {
-        if !words.contains(&word) {
+        // A capture does not tell its kernel.
+        if !word.is_empty() && !words.contains(&word) {
             words.push(word);
         }
     }

@@ -1,0 +1,272 @@
+//! Files from strangers: real captures and a real recording with wounds, read and judged as `srctrace merge` does it. Whatever
+//! they hold, reading ends, with flows or with one error, and needs little memory.
+//!
+//! ```text
+//! SRCTRACE_FUZZ_CASES=100000 cargo test --release -p srctrace --test hostile_files
+//! ```
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::{Config, TestRunner};
+use srctrace::source::{self, FileSource, SourceError};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tracer_core::event::Counter;
+use tracer_core::join::{Census, Clocks, Estimate, Host, Joiner, Witness};
+use tracer_core::recording::{Part, Record, Replay};
+
+/// Cases, unless the environment says otherwise: some seconds.
+const CASES: u32 = 400;
+/// What a file of some kilobytes may make the readers hold, bytes: two blocks of the largest size.
+const MOST_MEMORY: usize = 64 << 20;
+/// The frame of a recording: length, kind, flags, checksum.
+const FRAME: usize = 10;
+/// Before the first frame.
+const START: usize = 12;
+
+/// Counts what is held.
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is handed on to the system's allocator as it came; the counters are beside that.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(held, Ordering::Relaxed);
+        // SAFETY: the caller keeps to what `alloc` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: it came from `alloc` above, with this layout.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What happens to a file's bytes.
+#[derive(Clone, Debug)]
+enum Wound {
+    Set(Index, u8),
+    Word(Index, u32),
+    Remove(Index),
+    Insert(Index, u8),
+    Repeat(Index, Index),
+    Cut(Index),
+}
+
+fn wound() -> impl Strategy<Value = Wound> {
+    let at = any::<Index>;
+    let lies = prop_oneof![
+        Just(0),
+        Just(u32::MAX),
+        Just(1 << 31),
+        Just(24),
+        any::<u32>()
+    ];
+    prop_oneof![
+        6 => (at(), any::<u8>()).prop_map(|(at, byte)| Wound::Set(at, byte)),
+        3 => (at(), lies).prop_map(|(at, word)| Wound::Word(at, word)),
+        1 => at().prop_map(Wound::Remove),
+        1 => (at(), any::<u8>()).prop_map(|(at, byte)| Wound::Insert(at, byte)),
+        1 => (at(), at()).prop_map(|(from, to)| Wound::Repeat(from, to)),
+        1 => at().prop_map(Wound::Cut),
+    ]
+}
+
+impl Wound {
+    fn make(&self, bytes: &mut Vec<u8>) {
+        let len = bytes.len();
+        if len < 4 {
+            return;
+        }
+        match self {
+            Self::Set(at, byte) => bytes[at.index(len)] = *byte,
+            Self::Word(at, word) => {
+                let at = at.index(len - 3);
+                bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            }
+            Self::Remove(at) => {
+                bytes.remove(at.index(len));
+            }
+            Self::Insert(at, byte) => bytes.insert(at.index(len), *byte),
+            Self::Repeat(from, to) => {
+                let from = from.index(len);
+                let piece = bytes[from..(from + 64).min(len)].to_vec();
+                let to = to.index(len);
+                bytes.splice(to..to, piece);
+            }
+            Self::Cut(at) => bytes.truncate(at.index(len)),
+        }
+    }
+}
+
+/// A recording's checksums are made right again: else a wound would be found out at once, and nothing behind them
+/// be tried.
+fn seal(bytes: &mut [u8]) {
+    let mut at = START;
+    while let Some(frame) = bytes.get_mut(at..) {
+        let Some((head, rest)) = frame.split_at_mut_checked(FRAME) else {
+            return;
+        };
+        let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        let Some(stored) = rest.get(..len) else {
+            return;
+        };
+        let mut sum = crc32fast::Hasher::new();
+        sum.update(&head[4..6]);
+        sum.update(stored);
+        head[6..10].copy_from_slice(&sum.finalize().to_le_bytes());
+        at += FRAME + len;
+    }
+}
+
+/// A file that is played, as `merge` does it.
+struct Played {
+    source: Box<dyn FileSource>,
+    replay: Replay,
+    over: bool,
+}
+
+impl Played {
+    fn open(path: &Path) -> Result<Option<Self>, SourceError> {
+        let mut source = source::open(path)?;
+        let Some(Record::Header(header)) = source.next_record()? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            source,
+            replay: Replay::one_of(*header, 2),
+            over: false,
+        }))
+    }
+
+    fn step(&mut self) -> Result<Vec<Part>, SourceError> {
+        let mut counted = |counter: &Counter| self.source.counted(counter);
+        Ok(match self.source.next_record()? {
+            Some(record) => self.replay.take_counting(record, &mut counted),
+            None => {
+                self.over = true;
+                self.replay.finish()
+            }
+        })
+    }
+
+    fn host(&self) -> Host<'_> {
+        Host {
+            header: self.replay.header(),
+            inventory: self.replay.inventory(),
+            now_ns: self.replay.now_ns(),
+            over: self.over,
+            shown: None,
+        }
+    }
+}
+
+/// Both files once for the clocks, and once to be joined; how many flows came of it.
+fn merge(paths: [&Path; 2]) -> Result<usize, SourceError> {
+    let mut estimate = Estimate::new(2);
+    let mut census = Census::default();
+    let mut flows = 0;
+    for (number, path) in paths.into_iter().enumerate() {
+        let Some(mut played) = Played::open(path)? else {
+            return Ok(0);
+        };
+        while !played.over {
+            for (closed, _) in played.step()? {
+                let witness = Witness::of(&closed, played.replay.header());
+                estimate.note(number, &witness);
+                census.note(&witness);
+            }
+        }
+        let _ = played.source.remarks();
+    }
+    let clocks: Clocks = estimate.clocks();
+    let mut joiner = Joiner::new(clocks).knowing(census);
+    let [Some(mut a), Some(mut b)] = [Played::open(paths[0])?, Played::open(paths[1])?] else {
+        return Ok(0);
+    };
+    while !(a.over && b.over) {
+        for (number, played) in [&mut a, &mut b].into_iter().enumerate() {
+            if played.over {
+                continue;
+            }
+            let parts = played.step()?;
+            let host = played.host();
+            for part in parts {
+                joiner.push(number, part, &host);
+            }
+        }
+        flows += joiner.ready(&[a.host(), b.host()]).len();
+    }
+    Ok(flows)
+}
+
+fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples")
+}
+
+const NAMES: [&str; 5] = [
+    "any_v1.pcap",
+    "any_v2.pcap",
+    "snap.pcap",
+    "interfaces.pcapng",
+    "node-a.srct",
+];
+
+/// Unharmed, they give the flows that are in them.
+#[test]
+fn files_without_wounds_join() {
+    let recording = samples().join("node-a.srct");
+    for name in NAMES {
+        let flows = merge([&recording, &samples().join(name)]).expect(name);
+        assert!(flows >= 2, "{name}: {flows} flows");
+    }
+}
+
+#[test]
+fn files_with_wounds_end_and_need_little_memory() {
+    let cases = std::env::var("SRCTRACE_FUZZ_CASES").ok();
+    let cases = cases.and_then(|n| n.parse().ok()).unwrap_or(CASES);
+    let whole: Vec<Vec<u8>> = NAMES
+        .iter()
+        .map(|name| fs::read(samples().join(name)).expect("a sample"))
+        .collect();
+    let recording = samples().join("node-a.srct");
+    let file = std::env::temp_dir().join(format!("srctrace-hostile-{}", std::process::id()));
+    let mut runner = TestRunner::new(Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    });
+    let wounds = proptest::collection::vec(wound(), 1..10);
+    let strategy = (0..NAMES.len(), wounds, any::<bool>());
+    let result = runner.run(&strategy, |(which, wounds, sealed)| {
+        let mut bytes = whole[which].clone();
+        wounds.iter().for_each(|wound| wound.make(&mut bytes));
+        if sealed && NAMES[which].ends_with(".srct") {
+            seal(&mut bytes);
+        }
+        fs::write(&file, &bytes).expect("a file in the temporary folder");
+        let before = HELD.load(Ordering::Relaxed);
+        MOST.store(before, Ordering::Relaxed);
+        let outcome = merge([&recording, &file]);
+        let held = MOST.load(Ordering::Relaxed).saturating_sub(before);
+        prop_assert!(held < MOST_MEMORY, "{held} bytes were held");
+        if let Err(error) = outcome {
+            prop_assert_eq!(error.to_string().lines().count(), 1);
+        }
+        Ok(())
+    });
+    let _ = fs::remove_file(&file);
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}

@@ -1,0 +1,331 @@
+//! A recording of many connections and a large capture of the far side, joined: how fast, and in how much memory.
+
+use std::fs::{self, File};
+use std::io::{BufReader, BufWriter, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Serialize;
+use srctrace_tests::trace::binary;
+use tracer_common::RawEvent;
+use tracer_core::event::decode;
+use tracer_core::journey::Settings;
+use tracer_core::recording::{Clock, Encoder, Header, Record};
+use tracer_core::trace::Trace;
+
+use crate::process::peak_kib;
+use crate::programs::as_f64;
+use crate::synth;
+
+const MIB: u64 = 1 << 20;
+/// Other traffic of the far side: so many full frames for each turn of the connections.
+const OTHERS: u64 = 20;
+const FRAME: usize = 1514;
+/// Bytes of the capture for each connection, about.
+const PER_CONNECTION: u64 = OTHERS * (FRAME as u64 + 16) + 1700;
+/// UTC of the recording's time zero, nanoseconds.
+const UTC_NS: i64 = 1_700_000_000_000_000_000;
+/// From the node to the far side.
+const DELAY_NS: u64 = 30_000;
+/// How often the program that makes the recording lets time go on, in turns.
+const TURNS_BETWEEN: u64 = 250;
+/// Where the files are; deleted after each size.
+const FOLDER: &str = "target/bench/merge";
+
+/// One size.
+#[derive(Debug, Serialize)]
+pub(crate) struct Joined {
+    pub(crate) capture_bytes: u64,
+    pub(crate) recording_bytes: u64,
+    pub(crate) packets: u64,
+    pub(crate) flows: u64,
+    pub(crate) seconds: f64,
+    pub(crate) bytes_per_s: f64,
+    /// Reading both files twice, as the program does, and nothing else.
+    pub(crate) reading_s: f64,
+    pub(crate) resident_kib: u64,
+}
+
+/// Measures captures of a few sizes.
+///
+/// # Errors
+/// When what comes out is not what went in.
+pub(crate) fn measure(quick: bool) -> Result<Vec<Joined>> {
+    let sizes: &[u64] = if quick { &[16, 64] } else { &[64, 256, 1024] };
+    sizes.iter().map(|mib| size(mib * MIB)).collect()
+}
+
+fn size(bytes: u64) -> Result<Joined> {
+    let folder = PathBuf::from(FOLDER);
+    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let joined = in_folder(&folder, bytes);
+    let removed = fs::remove_dir_all(&folder).context("remove the files");
+    let joined = joined?;
+    removed?;
+    Ok(joined)
+}
+
+fn in_folder(folder: &Path, bytes: u64) -> Result<Joined> {
+    let (recording, capture) = (folder.join("node-a.srct"), folder.join("peer.pcap"));
+    let connections = (bytes / PER_CONNECTION).max(1);
+    let packets = write(&recording, &capture, connections)?;
+    let length = |path: &Path| Ok::<u64, anyhow::Error>(fs::metadata(path)?.len());
+    let (recording_bytes, capture_bytes) = (length(&recording)?, length(&capture)?);
+    let reading_s = read_twice(&[&recording, &capture])?;
+    let began = Instant::now();
+    let mut merging = Command::new(binary()?)
+        .arg("merge")
+        .args([&recording, &capture])
+        .args(["--group", "--output", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("start srctrace merge")?;
+    let resident_kib = watch(&mut merging)?;
+    let seconds = began.elapsed().as_secs_f64();
+    let output = merging.wait_with_output().context("srctrace merge")?;
+    check(&String::from_utf8_lossy(&output.stdout), connections)?;
+    Ok(Joined {
+        capture_bytes,
+        recording_bytes,
+        packets,
+        flows: connections,
+        seconds,
+        bytes_per_s: as_f64(capture_bytes + recording_bytes) / seconds,
+        reading_s,
+        resident_kib,
+    })
+}
+
+/// The most memory that it had, until it ended.
+fn watch(merging: &mut Child) -> Result<u64> {
+    let pid = i32::try_from(merging.id())?;
+    let mut most = 0;
+    while merging.try_wait()?.is_none() {
+        most = peak_kib(pid).unwrap_or(0).max(most);
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(most)
+}
+
+/// Every connection is one joined flow, and all of them went the same way.
+fn check(report: &str, connections: u64) -> Result<()> {
+    let lines: Vec<serde_json::Value> = report
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
+    let summary = lines.last().context("no summary")?;
+    let reported = &summary["flows"]["reported"];
+    ensure!(
+        reported.as_u64() == Some(connections),
+        "{reported} flows instead of {connections}"
+    );
+    let hops = lines[0]["hops"].as_array().map_or(0, Vec::len);
+    ensure!(hops == 4 && lines.len() == 2, "{report}");
+    Ok(())
+}
+
+fn read_twice(paths: &[&Path]) -> Result<f64> {
+    let began = Instant::now();
+    let mut piece = vec![0; MIB as usize];
+    for _ in 0..2 {
+        for path in paths {
+            let mut file = BufReader::with_capacity(0, File::open(path)?);
+            while file.read(&mut piece)? > 0 {}
+        }
+    }
+    Ok(began.elapsed().as_secs_f64())
+}
+
+/// Writes both files; gives the packets of the capture.
+fn write(recording: &Path, capture: &Path, connections: u64) -> Result<u64> {
+    let mut recorder = Recorder::new(recording)?;
+    let mut capture = Capture::new(capture)?;
+    let turns = synth::turns(connections);
+    for turn in 0..turns {
+        let events = synth::turn(turn, connections);
+        for raw in &events {
+            capture.sight(raw)?;
+        }
+        let now_ns = events.last().map_or(0, |event| event.time_ns);
+        capture.others(turn, now_ns)?;
+        recorder.take(&events, turn % TURNS_BETWEEN == TURNS_BETWEEN - 1)?;
+    }
+    recorder.finish()?;
+    capture.file.flush()?;
+    Ok(capture.packets)
+}
+
+/// A trace that is told the events, and its recording.
+struct Recorder {
+    trace: Trace,
+    encoder: Encoder,
+    file: BufWriter<File>,
+    now_ns: u64,
+}
+
+impl Recorder {
+    fn new(path: &Path) -> Result<Self> {
+        let mut trace = Trace::new(Settings::default(), UTC_NS);
+        trace.keep_journal();
+        let mut encoder = Encoder::new();
+        encoder.put(&Record::Header(Box::new(Header {
+            host: "node-a".to_owned(),
+            clock: Clock {
+                monotonic_ns: 0,
+                realtime_ns: UTC_NS,
+            },
+            ..Header::default()
+        })));
+        Ok(Self {
+            trace,
+            encoder,
+            file: BufWriter::new(File::create(path)?),
+            now_ns: 0,
+        })
+    }
+
+    fn take(&mut self, events: &[RawEvent], advance: bool) -> Result<()> {
+        let inventory = synth::inventory();
+        for raw in events {
+            self.now_ns = self.now_ns.max(raw.time_ns);
+            let full = self.trace.push(decode(raw.record())?);
+            if full {
+                self.trace.advance(self.now_ns, &inventory);
+            }
+        }
+        if advance {
+            self.trace.advance(self.now_ns, &inventory);
+            self.keep()?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.trace.finish(self.now_ns, &synth::inventory());
+        self.keep()?;
+        Ok(self.file.flush()?)
+    }
+
+    fn keep(&mut self) -> Result<()> {
+        for record in self.trace.take_journal() {
+            self.encoder.put(&record);
+        }
+        Ok(self.file.write_all(&self.encoder.take())?)
+    }
+}
+
+/// What the far side captures.
+struct Capture {
+    file: BufWriter<File>,
+    packets: u64,
+}
+
+impl Capture {
+    /// pcap with nanoseconds, of Ethernet.
+    fn new(path: &Path) -> Result<Self> {
+        let mut file = BufWriter::new(File::create(path)?);
+        file.write_all(&0xa1b2_3c4d_u32.to_le_bytes())?;
+        file.write_all(&[2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
+        file.write_all(&262_144_u32.to_le_bytes())?;
+        file.write_all(&1_u32.to_le_bytes())?;
+        Ok(Self { file, packets: 0 })
+    }
+
+    /// What passes the node's way out comes to the far side, or comes from there.
+    fn sight(&mut self, raw: &RawEvent) -> Result<()> {
+        let Some(request) = synth::leaves_by_uplink(raw) else {
+            return Ok(());
+        };
+        let (at_ns, ttl) = match request {
+            true => (raw.time_ns + DELAY_NS, 62),
+            false => (raw.time_ns - DELAY_NS, 64),
+        };
+        let tuple = &raw.tuple;
+        let addr = |bytes: &[u8; 16]| [bytes[0], bytes[1], bytes[2], bytes[3]];
+        let segment = Segment {
+            src: addr(&tuple.src),
+            dst: addr(&tuple.dst),
+            sport: tuple.sport,
+            dport: tuple.dport,
+            seq: raw.print.seq,
+            ack: raw.print.ack,
+            flags: raw.print.tcp_flags,
+            ttl,
+            payload: raw.print.payload_len as usize,
+        };
+        self.packet(at_ns, &segment)
+    }
+
+    /// Other traffic: transfers that go on.
+    fn others(&mut self, turn: u64, now_ns: u64) -> Result<()> {
+        for number in 0..OTHERS {
+            let payload = FRAME - 54;
+            let segment = Segment {
+                src: [10, 40, 0, number as u8],
+                dst: [10, 20, 30, 40],
+                sport: 50_000_u16.to_be_bytes(),
+                dport: 5001_u16.to_be_bytes(),
+                seq: (turn * payload as u64) as u32,
+                ack: 1,
+                flags: 0x10,
+                ttl: 60,
+                payload,
+            };
+            self.packet(now_ns, &segment)?;
+        }
+        Ok(())
+    }
+
+    fn packet(&mut self, at_ns: u64, segment: &Segment) -> Result<()> {
+        let bytes = segment.frame();
+        let utc_ns = at_ns + UTC_NS.unsigned_abs();
+        let second = 1_000_000_000;
+        for word in [
+            (utc_ns / second) as u32,
+            (utc_ns % second) as u32,
+            bytes.len() as u32,
+            bytes.len() as u32,
+        ] {
+            self.file.write_all(&word.to_le_bytes())?;
+        }
+        self.file.write_all(&bytes)?;
+        self.packets += 1;
+        Ok(())
+    }
+}
+
+/// A TCP segment over IPv4 in a frame. Nobody looks at its checksums.
+struct Segment {
+    src: [u8; 4],
+    dst: [u8; 4],
+    sport: [u8; 2],
+    dport: [u8; 2],
+    seq: u32,
+    ack: u32,
+    flags: u8,
+    ttl: u8,
+    payload: usize,
+}
+
+impl Segment {
+    fn frame(&self) -> Vec<u8> {
+        let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0];
+        let total = 40 + self.payload as u16;
+        bytes.extend([0x45, 0]);
+        bytes.extend(total.to_be_bytes());
+        bytes.extend([0, 0, 0x40, 0, self.ttl, 6, 0, 0]);
+        bytes.extend(self.src);
+        bytes.extend(self.dst);
+        bytes.extend(self.sport);
+        bytes.extend(self.dport);
+        bytes.extend(self.seq.to_be_bytes());
+        bytes.extend(self.ack.to_be_bytes());
+        bytes.extend([0x50, self.flags, 0xff, 0xff, 0, 0, 0, 0]);
+        bytes.resize(54 + self.payload, b'x');
+        bytes
+    }
+}
