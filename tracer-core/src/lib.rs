@@ -14,6 +14,7 @@ pub mod group;
 pub mod inventory;
 pub mod join;
 pub mod journey;
+pub mod masqconfig;
 pub mod observed;
 pub mod packet;
 pub mod recording;
