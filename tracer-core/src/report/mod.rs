@@ -5,6 +5,7 @@
 //! always present, `null` when unknown or not applicable.
 
 mod delivery;
+mod explain;
 mod findings;
 mod flow;
 mod rewrite;
@@ -13,6 +14,7 @@ mod tuple;
 
 pub use crate::event::Dir;
 pub use delivery::{Delivery, DeliveryCode, Drop, Proxy, ProxyProtocol, RefusedBy};
+pub use explain::{Asked, Candidate, ConfigState, Explain, Fate, Leg, Sender, Way};
 pub use findings::{Code, Finding, Severity};
 pub use flow::{
     ConntrackView, End, Flow, Hop, Origin, OriginKind, OriginProcess, Packets, SourceCode, Verdict,
@@ -40,4 +42,6 @@ pub enum Line {
     Summary(Box<Summary>),
     /// One line of `doctor`.
     Capability(Capability),
+    /// One line of `explain`.
+    Explain(Box<Explain>),
 }

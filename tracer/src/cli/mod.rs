@@ -5,6 +5,7 @@ mod args;
 mod describe;
 mod dest;
 mod error;
+mod explain;
 mod generate;
 mod options;
 mod parse;
@@ -14,6 +15,7 @@ mod resolve;
 pub use args::{DoctorOutput, OutputFormat, ProbeKind, RuleMode, TapMode};
 pub use dest::{DestSpec, DestTarget};
 pub use error::UsageError;
+pub use explain::{ExplainOptions, SenderOptions};
 pub use generate::{completions, man};
 pub use options::{
     CheckOptions, FilterOptions, Grouping, MergeOptions, OutputOptions, RecordOptions, StopOptions,
@@ -33,6 +35,8 @@ pub enum Command {
     Trace(Box<TraceOptions>),
     /// Join recordings.
     Merge(MergeOptions),
+    /// Say which rule would decide.
+    Explain(Box<ExplainOptions>),
     /// Say what can be observed on this machine.
     Doctor(DoctorOutput),
     /// Print the JSON Schema of the NDJSON lines.
@@ -70,6 +74,9 @@ where
             files,
             output: OutputOptions::from_args(&output),
         }),
+        Some(args::Sub::Explain(args)) => {
+            Command::Explain(Box::new(ExplainOptions::from_args(args)?))
+        }
         Some(args::Sub::Schema) => Command::Schema,
         Some(args::Sub::Cleanup) => Command::Cleanup,
         Some(args::Sub::Completions { shell }) => Command::Completions(shell),

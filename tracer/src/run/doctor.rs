@@ -40,8 +40,8 @@ pub(super) fn doctor(output: DoctorOutput) -> Result<ExitStatus, Failure> {
     }
 }
 
-/// The last line of every command: nothing was traced.
-fn summary() -> Summary {
+/// The last line of commands that trace nothing.
+pub(super) fn summary() -> Summary {
     Summary {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),

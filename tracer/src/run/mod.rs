@@ -5,6 +5,7 @@ mod clock;
 mod doctor;
 mod doubts;
 mod entries;
+mod explain;
 mod failure;
 mod inquire;
 mod intake;
@@ -25,6 +26,7 @@ mod silence;
 mod stores;
 mod taps;
 mod tell;
+mod terrain;
 mod trace;
 
 use crate::cli::{self, Command};
@@ -59,6 +61,7 @@ fn execute(command: &Command) -> Result<ExitStatus, Failure> {
     match command {
         Command::Trace(options) => trace::trace(options),
         Command::Merge(options) => merge::merge(options),
+        Command::Explain(options) => explain::explain(options),
         Command::Doctor(output) => doctor::doctor(*output),
         Command::Cleanup => leftovers::cleanup(),
         Command::Schema => print(&render::schema()),

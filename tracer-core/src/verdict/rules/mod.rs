@@ -1,8 +1,8 @@
 //! What the rules add to a verdict: why a source was kept, and what is odd about the rule that
 //! changed it.
 
-mod decided;
-mod kept;
+pub(crate) mod decided;
+pub(crate) mod kept;
 
 use super::Context;
 use super::findings::finding;
@@ -46,7 +46,8 @@ pub(super) fn findings(
         let ruling = rulings
             .iter()
             .find(|r| Some(r.passage.netns.0) == rewrite.netns);
-        found.extend(decided::findings(rewrite, ruling, context));
+        let asked = ruling.map(|r| (r.rules, r.outcome.shadowed.as_slice()));
+        found.extend(decided::findings(rewrite, asked, context.inventory));
     }
     found
 }
@@ -190,7 +191,7 @@ fn went_past(journey: &Journey, ruling: &Ruling<'_, '_>, rewrites: &[Rewrite]) -
 }
 
 /// A rule in a sentence: `iptables-legacy nat/IP-MASQ rule 3`, with its owner where that is known.
-pub(super) fn name(rule: &Rule) -> String {
+pub(crate) fn name(rule: &Rule) -> String {
     let name = rule.name();
     match &rule.owner {
         Some(owner) => format!("{name} ({owner})"),
@@ -199,7 +200,7 @@ pub(super) fn name(rule: &Rule) -> String {
 }
 
 /// What stopped a packet, in a sentence: a rule, or a chain's policy, which has no number.
-pub(super) fn stopper_name(rule: &Rule) -> String {
+pub(crate) fn stopper_name(rule: &Rule) -> String {
     match rule.name().strip_suffix(Rule::POLICY) {
         Some(chain) => format!("the policy of {chain}, since no rule there accepts it"),
         None => name(rule),

@@ -1,5 +1,6 @@
 //! Text for people.
 
+mod explain;
 mod flow;
 mod frame;
 mod groups;
@@ -10,6 +11,7 @@ mod rewrite;
 mod summary;
 pub(super) mod words;
 
+pub use explain::explain;
 pub use flow::flow;
 pub use frame::{Armed, counting, header, waiting};
 pub use groups::{Way, groups, way, ways};
