@@ -1,35 +1,15 @@
 //! A configuration against the rules that are installed.
 
 use super::installed::{Installed, Installer, is_of};
-use super::prefixes::{covers, difference, host, same};
-use super::{Agent, Config, Flags, Reading, Span, agents};
-use crate::evaluate::{At, Bits, Decision, Flow, Outcome, Packet, Rules, Way, evaluate};
+use super::prefixes::{covers, elsewhere, host, same};
+use super::{Flags, Reading, Span, agents};
+use crate::evaluate::{At, Bits, Flow, Outcome, Packet, Rules, Way, evaluate};
 use crate::inventory::Namespace;
 use crate::packet::{Proto, Tuple};
+use crate::report::ConfigState as State;
 use crate::ruleset::{Backend, Rule, Ruleset};
 use ipnet::IpNet;
-use std::net::IpAddr;
-
-/// How a configuration and the rules compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// The rules are what it asks for.
-    Agrees,
-    /// The agent refuses it as a whole.
-    Invalid,
-    /// The rules are the agent's defaults.
-    NotRead,
-    /// The agent's chain is not there.
-    ChainMissing,
-    /// Nothing jumps to the agent's chain.
-    JumpMissing,
-    /// Another rule decides before the agent's chain.
-    Shadowed,
-    /// Entries are missing or extra.
-    Differs,
-    /// They differ, and the agent's next look is still to come.
-    Lagging,
-}
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The rules of the node, and whose packets are tried on them.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +40,11 @@ impl Timing {
         /// What writing the rules may take.
         const SLACK: i64 = 5;
         let resync = resync.map_or(0, Span::whole_seconds).max(0);
-        Some(self.changed?.saturating_add(resync).saturating_add(self.on_the_way + SLACK))
+        Some(
+            self.changed?
+                .saturating_add(resync)
+                .saturating_add(self.on_the_way + SLACK),
+        )
     }
 }
 
@@ -114,7 +98,10 @@ impl<'r> Half<'r> {
     /// Stores in which the agent's chain is.
     #[must_use]
     pub fn stores(&self) -> Vec<Backend> {
-        self.chains.iter().map(|chain| chain.table.id.backend).collect()
+        self.chains
+            .iter()
+            .map(|chain| chain.table.id.backend)
+            .collect()
     }
 }
 
@@ -142,7 +129,10 @@ pub fn compare<'r>(
             judge.half(&found)
         })
         .collect();
-    let worst = halves.iter().map(|half| half.state).max_by_key(|state| state.weight());
+    let worst = halves
+        .iter()
+        .map(|half| half.state)
+        .max_by_key(|state| weight(*state));
     let state = match reading.config {
         Err(_) => State::Invalid,
         Ok(_) => worst.unwrap_or(State::Agrees),
@@ -150,39 +140,17 @@ pub fn compare<'r>(
     Comparison { state, halves }
 }
 
-impl State {
-    fn weight(self) -> u8 {
-        match self {
-            Self::Agrees => 0,
-            Self::Lagging => 1,
-            Self::Differs => 2,
-            Self::NotRead => 3,
-            Self::Shadowed => 4,
-            Self::JumpMissing => 5,
-            Self::ChainMissing => 6,
-            Self::Invalid => 7,
-        }
-    }
-
-    /// Whether the rules are not those of the configuration, and will not be by themselves.
-    #[must_use]
-    pub fn is_drift(self) -> bool {
-        !matches!(self, Self::Agrees | Self::Lagging)
-    }
-
-    /// Its word in reports.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Agrees => "agrees",
-            Self::Invalid => "invalid",
-            Self::NotRead => "not-read",
-            Self::ChainMissing => "chain-missing",
-            Self::JumpMissing => "jump-missing",
-            Self::Shadowed => "shadowed",
-            Self::Differs => "differs",
-            Self::Lagging => "lagging",
-        }
+/// How bad a state is: the whole is as bad as its worse half.
+fn weight(state: State) -> u8 {
+    match state {
+        State::Agrees => 0,
+        State::Lagging => 1,
+        State::Differs => 2,
+        State::NotRead => 3,
+        State::Shadowed => 4,
+        State::JumpMissing => 5,
+        State::ChainMissing => 6,
+        State::Invalid => 7,
     }
 }
 
@@ -273,7 +241,10 @@ impl<'r> Judge<'_, '_, 'r> {
             return State::Lagging;
         }
         let own = agents::read(self.reading.agent, &[], self.flags);
-        let own = own.config.map(|config| config.exempt(self.v6)).unwrap_or_default();
+        let own = own
+            .config
+            .map(|config| config.exempt(self.v6))
+            .unwrap_or_default();
         match self.reading.found && same(&nets, &own) {
             true => State::NotRead,
             false => State::Differs,
@@ -281,14 +252,19 @@ impl<'r> Judge<'_, '_, 'r> {
     }
 
     fn resync(&self) -> Option<Span> {
-        self.reading.config.as_ref().ok().and_then(|config| config.resync)
+        self.reading
+            .config
+            .as_ref()
+            .ok()
+            .and_then(|config| config.resync)
     }
 
     /// A rule outside of the agent's chain that decides what the agent's chain should: tried with a pod's
     /// packet to each exempt destination, and to one that is not exempt.
     fn shadow(&self, chain: &Installed<'r>, wanted: &[IpNet]) -> Option<(At<'r>, IpAddr)> {
-        let exempt = wanted.iter().map(|net| host(*net));
-        let other = elsewhere(self.v6, wanted);
+        // Link-local comes first in the list, and is what nobody asks about.
+        let exempt = wanted.iter().rev().map(|net| host(*net));
+        let other = elsewhere(self.v6, wanted).map(host);
         let is_here = |at: At<'r>| std::ptr::eq(at.chain, chain.chain);
         for dst in exempt.chain(other) {
             let keeps = wanted.iter().any(|net| net.contains(&dst));
@@ -311,27 +287,38 @@ impl<'r> Judge<'_, '_, 'r> {
         None
     }
 
-    /// A few pods; without any, a sender whose address no rule names.
-    fn senders(&self) -> Vec<(IpAddr, Option<&str>)> {
+    /// A few pods; without any, a sender of whom nothing is known.
+    fn senders(&self) -> Vec<(Option<IpAddr>, Option<&str>)> {
         const TRIED: usize = 3;
-        let pods = self.kernel.pods.iter().filter(|(addr, _)| is_of(*addr, self.v6));
-        let pods: Vec<_> = pods.take(TRIED).map(|(addr, dev)| (*addr, Some(dev.as_str()))).collect();
-        if !pods.is_empty() {
-            return pods;
+        let pods = self
+            .kernel
+            .pods
+            .iter()
+            .filter(|(addr, _)| is_of(*addr, self.v6));
+        let pods: Vec<_> = pods
+            .take(TRIED)
+            .map(|(addr, dev)| (Some(*addr), Some(dev.as_str())))
+            .collect();
+        match pods.is_empty() {
+            true => vec![(None, None)],
+            false => pods,
         }
-        let nobody = if self.v6 { "2001:db8:ffff::fffe" } else { "192.0.2.254" };
-        nobody.parse().map(|addr| (addr, None)).into_iter().collect()
     }
 
-    fn ask(&self, src: IpAddr, device: Option<&str>, dst: IpAddr) -> Outcome<'r> {
+    fn ask(&self, src: Option<IpAddr>, device: Option<&str>, dst: IpAddr) -> Outcome<'r> {
+        let nobody = match dst {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
         let tuple = Tuple {
-            src,
+            src: src.unwrap_or(nobody),
             sport: 40_000,
             dst,
             dport: 443,
             proto: Proto::TCP,
         };
         let mut packet = Packet::first(tuple, device, way_out(self.kernel.here, dst));
+        packet.known.src = src.is_some();
         packet.mark = Bits::all(0);
         packet.flow = Flow::new();
         evaluate(self.indexed, &packet, Way::Forwarded, self.kernel.here)
@@ -339,7 +326,10 @@ impl<'r> Judge<'_, '_, 'r> {
 }
 
 fn exempted<'r>(outcome: &Outcome<'r>) -> Option<At<'r>> {
-    let mut by = outcome.ends.iter().map(|end| end.exempted_by().map(|e| e.by));
+    let mut by = outcome
+        .ends
+        .iter()
+        .map(|end| end.exempted_by().map(|e| e.by));
     let first = by.next()??;
     by.all(|other| other == Some(first)).then_some(first)
 }
@@ -350,33 +340,4 @@ pub fn way_out(here: &Namespace, dst: IpAddr) -> Option<&str> {
     let fits = here.routes.iter().filter(|route| route.to.contains(&dst));
     let best = fits.max_by_key(|route| route.to.prefix_len())?;
     here.links.get(&best.ifindex).map(|link| link.name.as_str())
-}
-
-/// A destination beyond all prefixes.
-fn elsewhere(v6: bool, known: &[IpNet]) -> Option<IpAddr> {
-    let all: IpNet = if v6 { "2000::/3" } else { "0.0.0.0/0" }.parse().ok()?;
-    let special: &[&str] = match v6 {
-        true => &[],
-        false => &["0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3"],
-    };
-    let mut taken: Vec<IpNet> = special.iter().filter_map(|net| net.parse().ok()).collect();
-    taken.extend_from_slice(known);
-    let rest = difference(&[all], &taken);
-    rest.iter().min_by_key(|net| net.prefix_len()).map(|net| host(*net))
-}
-
-/// Whether a decision of the rules is a translation by the chain.
-#[must_use]
-pub fn is_by(decision: &Decision<'_>, chain: &Installed<'_>) -> bool {
-    std::ptr::eq(decision.by.chain, chain.chain)
-}
-
-impl Config {
-    /// Who reads it so.
-    #[must_use]
-    pub fn is_default_of(&self, agent: Agent, flags: &Flags) -> bool {
-        let own = agents::read(agent, &[], flags).config;
-        let sets = |v6| own.as_ref().is_ok_and(|own| same(&own.exempt(v6), &self.exempt(v6)));
-        sets(false) && sets(true)
-    }
 }

@@ -21,6 +21,8 @@ pub struct ConfigMap {
     pub name: String,
     /// Its keys and what is under them.
     pub files: Vec<File>,
+    /// When it was edited last, RFC 3339, where its managed fields are shown.
+    pub changed: Option<String>,
 }
 
 const NAMESPACE: &str = "kube-system";
@@ -89,7 +91,15 @@ fn one(node: &Node) -> ConfigMap {
             files.push(File { name, bytes });
         }
     }
+    let times = match about
+        .and_then(|about| get(about, "managedFields"))
+        .map(|node| &node.value)
+    {
+        Some(Value::List(all)) => all.iter().filter_map(|one| text(one, "time")).max(),
+        _ => None,
+    };
     ConfigMap {
+        changed: times.map(str::to_owned),
         namespace: word("namespace"),
         name: word("name").unwrap_or_default(),
         files,
@@ -140,6 +150,15 @@ impl Given {
                 Some(Agent::Azure)
             }
             _ => None,
+        }
+    }
+
+    /// When it was edited last, RFC 3339, where it says so.
+    #[must_use]
+    pub fn changed(&self) -> Option<&str> {
+        match self {
+            Self::ConfigMaps(maps) => maps.iter().filter_map(|map| map.changed.as_deref()).max(),
+            Self::Config(_) => None,
         }
     }
 

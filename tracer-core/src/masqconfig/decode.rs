@@ -49,8 +49,7 @@ pub(super) fn decode(
     traps: &mut Vec<Trap>,
 ) -> Result<Fields, Invalid> {
     if let Some(line) = document.second {
-        let text =
-            "a second document begins here; only the first is read, and the agent does not say so";
+        let text = "only the first document is read, and the agent does not say so: what begins here is lost";
         traps.push(
             Trap::new(TrapKind::SecondDocument, Some(line), text)
                 .fix("put everything into one document, without ---"),

@@ -73,16 +73,25 @@ fn write(rules: &mut Ruleset, id: &TableId, nets: &[IpNet], flags: &Flags) {
         rules.tables.len() - 1
     });
     let table = &mut rules.tables[at];
-    let has_jump = Installed::find(&Ruleset { tables: vec![table.clone()], ..Ruleset::default() }, name)
-        .iter()
-        .any(|chain| chain.chain.name == *name && !chain.jumps.is_empty());
+    let has_jump = Installed::find(
+        &Ruleset {
+            tables: vec![table.clone()],
+            ..Ruleset::default()
+        },
+        name,
+    )
+    .iter()
+    .any(|chain| chain.chain.name == *name && !chain.jumps.is_empty());
     for chain in written.into_iter().flat_map(|table| table.chains) {
-        let known = table.chains.iter_mut().find(|known| known.name == chain.name);
-        match (known, chain.name == *name) {
-            (Some(known), true) => keep_tail(known, chain),
+        let at = table
+            .chains
+            .iter()
+            .position(|known| known.name == chain.name);
+        match (at, chain.name == *name) {
+            (Some(at), true) => keep_tail(&mut table.chains[at], chain),
             (None, true) => table.chains.push(chain),
             (_, false) if has_jump => {}
-            (known, false) => add_jump(known, chain, &mut table.chains),
+            (at, false) => add_jump(at, chain, &mut table.chains),
         }
     }
 }
@@ -90,8 +99,11 @@ fn write(rules: &mut Ruleset, id: &TableId, nets: &[IpNet], flags: &Flags) {
 /// The exempting rules anew, and what the agent has after them as it is: it is written by flags.
 fn keep_tail(known: &mut Chain, new: Chain) {
     let exempts = |rule: &crate::ruleset::Rule| rule.text.ends_with("-j RETURN");
-    let tail: Vec<_> = known.rules.iter().filter(|rule| {
-        let signed = rule.comment.as_deref().is_some_and(|c| c.starts_with("ip-masq-agent:"));
+    let tail = known.rules.iter().filter(|rule| {
+        let signed = rule
+            .comment
+            .as_deref()
+            .is_some_and(|c| c.starts_with("ip-masq-agent:"));
         signed && !exempts(rule)
     });
     let tail: Vec<_> = tail.cloned().collect();
@@ -107,31 +119,30 @@ fn keep_tail(known: &mut Chain, new: Chain) {
 }
 
 /// The jump is appended to POSTROUTING.
-fn add_jump(known: Option<&mut Chain>, new: Chain, all: &mut Vec<Chain>) {
+fn add_jump(at: Option<usize>, new: Chain, all: &mut Vec<Chain>) {
     let Some(jump) = new.rules.into_iter().next() else {
         return;
     };
-    let postrouting = match known {
-        Some(chain) => chain,
-        None => {
-            all.push(Chain {
-                name: new.name,
-                base: Some(Base {
-                    kind: ChainKind::Nat,
-                    hook: Hook::Postrouting,
-                    priority: SRCNAT,
-                    policy: Policy::Accept,
-                    registered: None,
-                    devices: Vec::new(),
-                }),
-                rules: Vec::new(),
-            });
-            let last = all.len() - 1;
-            &mut all[last]
-        }
-    };
+    let at = at.unwrap_or_else(|| {
+        all.push(Chain {
+            name: new.name,
+            base: Some(Base {
+                kind: ChainKind::Nat,
+                hook: Hook::Postrouting,
+                priority: SRCNAT,
+                policy: Policy::Accept,
+                registered: None,
+                devices: Vec::new(),
+            }),
+            rules: Vec::new(),
+        });
+        all.len() - 1
+    });
+    let postrouting = &mut all[at];
     let index = u32::try_from(postrouting.rules.len() + 1).unwrap_or(u32::MAX);
-    postrouting.rules.push(crate::ruleset::Rule { index, ..jump });
+    postrouting
+        .rules
+        .push(crate::ruleset::Rule { index, ..jump });
 }
 
 /// The agent's rules as `iptables-save` would print them.
@@ -155,7 +166,11 @@ fn dump(nets: &[IpNet], flags: &Flags) -> String {
             "-A {chain} {to}-m comment --comment \"ip-masq-agent: local traffic is not subject to MASQUERADE\" -j RETURN"
         ));
     }
-    let random = if flags.random_fully { " --random-fully" } else { "" };
+    let random = if flags.random_fully {
+        " --random-fully"
+    } else {
+        ""
+    };
     line(format!(
         "-A {chain} -m comment --comment \"ip-masq-agent: outbound traffic is subject to MASQUERADE (must be last \
          in chain)\" -j MASQUERADE{random}"
@@ -169,7 +184,11 @@ fn parsed(dump: &str, id: &TableId, rules: &Ruleset) -> Vec<Table> {
     let origin = Origin {
         backend: id.backend,
         family: id.family,
-        sets: if rules.sets.is_empty() { &sets } else { &rules.sets },
+        sets: if rules.sets.is_empty() {
+            &sets
+        } else {
+            &rules.sets
+        },
     };
     iptables::parse(dump, &origin).tables
 }

@@ -2,8 +2,8 @@
 
 use crate::evaluate::At;
 use crate::ruleset::{
-    Action, Backend, Chain, Condition, Family, Field, Hook, NatKind, Op, Rule, Ruleset, Step, Table,
-    Test, Value, Verdict,
+    Action, Backend, Chain, Condition, Family, Field, Hook, NatKind, Op, Rule, Ruleset, Step,
+    Table, Test, Value, Verdict,
 };
 use ipnet::IpNet;
 use std::collections::BTreeSet;
@@ -48,7 +48,9 @@ impl<'r> Installed<'r> {
     pub fn find(rules: &'r Ruleset, name: &str) -> Vec<Self> {
         let tables = rules.tables.iter().filter(|table| {
             let id = &table.id;
-            id.name == "nat" && id.backend != Backend::Nft && matches!(id.family, Family::Ip | Family::Ip6)
+            id.name == "nat"
+                && id.backend != Backend::Nft
+                && matches!(id.family, Family::Ip | Family::Ip6)
         });
         let chains = tables.flat_map(|table| table.chains.iter().map(move |chain| (table, chain)));
         let is_agents = |chain: &Chain| {
@@ -130,11 +132,22 @@ impl<'r> Installed<'r> {
         format!("{tool} {}/{}", id.name, self.chain.name)
     }
 
+    /// Whether an agent's comments are on its rules.
+    #[must_use]
+    pub fn is_signed(&self) -> bool {
+        self.chain.rules.iter().any(is_signed)
+    }
+
     /// Whether Azure's agent wrote the jump: its comment carries the quotes of a shell.
     #[must_use]
     pub fn is_azures(&self) -> bool {
-        let comments = self.jumps.iter().filter_map(|at| at.rule.comment.as_deref());
-        comments.into_iter().any(|text| text.starts_with("\"ip-masq-agent"))
+        let comments = self
+            .jumps
+            .iter()
+            .filter_map(|at| at.rule.comment.as_deref());
+        comments
+            .into_iter()
+            .any(|text| text.starts_with("\"ip-masq-agent"))
     }
 }
 
@@ -164,7 +177,9 @@ impl Shape {
         });
         let actions: Vec<&Action> = actions.collect();
         match (tests.as_slice(), actions.as_slice()) {
-            ([], [Action::Verdict(Verdict::Return)]) => everything(v6).map_or(Self::Other, Self::Exempts),
+            ([], [Action::Verdict(Verdict::Return)]) => {
+                everything(v6).map_or(Self::Other, Self::Exempts)
+            }
             ([test], [Action::Verdict(Verdict::Return)]) => {
                 destination(test).map_or(Self::Other, Self::Exempts)
             }
@@ -212,12 +227,17 @@ fn destination(test: &Test) -> Option<IpNet> {
 fn jumps<'r>(table: &'r Table, to: &str) -> Vec<At<'r>> {
     let callee = |rule: &'r Rule| {
         rule.steps.iter().find_map(|step| match step {
-            Step::Do(Action::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain))) => Some(chain.as_str()),
+            Step::Do(Action::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain))) => {
+                Some(chain.as_str())
+            }
             _ => None,
         })
     };
     let is_base = |chain: &&Chain| {
-        chain.base.as_ref().is_some_and(|base| base.hook == Hook::Postrouting)
+        chain
+            .base
+            .as_ref()
+            .is_some_and(|base| base.hook == Hook::Postrouting)
     };
     let mut open: Vec<&'r Chain> = table.chains.iter().filter(is_base).collect();
     let mut seen = BTreeSet::new();

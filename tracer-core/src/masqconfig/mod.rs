@@ -10,22 +10,36 @@
 
 mod agents;
 mod cidr;
+mod compare;
 mod configmap;
 mod decode;
 mod duration;
+mod edit;
+mod findings;
 mod flags;
+mod installed;
+mod policy;
+pub mod prefixes;
 mod scalar;
+mod told;
 mod traps;
+mod wants;
 mod yaml;
 
 #[cfg(test)]
 mod tests;
 
 pub use agents::{File, read};
+pub use compare::{Compared, Comparison, Half, Kernel, Timing, compare, way_out};
 pub use configmap::{ConfigMap, Given, recognise};
 pub use duration::Span;
+pub use edit::edited;
 pub use flags::Flags;
+pub use installed::{Installed, Installer};
+pub use policy::{Ranges, warnings};
+pub use told::{Held, Running, Scene, Wire, tell};
 pub use traps::{Trap, TrapKind};
+pub use wants::{Change, Edit, Want, edit, yaml};
 
 use ipnet::IpNet;
 

@@ -20,7 +20,10 @@ pub struct Ranges {
 
 impl Ranges {
     fn of(nets: &[IpNet], v6: bool) -> Vec<IpNet> {
-        nets.iter().copied().filter(|net| net.addr().is_ipv6() == v6).collect()
+        nets.iter()
+            .copied()
+            .filter(|net| net.addr().is_ipv6() == v6)
+            .collect()
     }
 
     fn all(&self, v6: bool) -> Vec<IpNet> {
@@ -43,7 +46,10 @@ pub fn warnings(config: &Config, flags: &Flags, ranges: &Ranges) -> Vec<Finding>
             found.push(nothing(family, v6));
             continue;
         }
-        let listed_here = config.entries.iter().any(|entry| entry.net.addr().is_ipv6() == v6);
+        let listed_here = config
+            .entries
+            .iter()
+            .any(|entry| entry.net.addr().is_ipv6() == v6);
         if !listed_here && !v6 {
             found.push(everything(&exempt));
         }
@@ -90,9 +96,16 @@ fn everything(exempt: &[IpNet]) -> Finding {
 }
 
 /// Entries that hold more than pods, nodes and what was named.
-fn wide<'c>(config: &'c Config, ranges: &'c Ranges, v6: bool) -> impl Iterator<Item = Finding> + 'c {
+fn wide<'c>(
+    config: &'c Config,
+    ranges: &'c Ranges,
+    v6: bool,
+) -> impl Iterator<Item = Finding> + 'c {
     let known = ranges.all(v6);
-    let entries = config.entries.iter().filter(move |entry| entry.net.addr().is_ipv6() == v6);
+    let entries = config
+        .entries
+        .iter()
+        .filter(move |entry| entry.net.addr().is_ipv6() == v6);
     entries.filter_map(move |entry| {
         let extra = difference(&minus(entry.net, &[]), &known);
         (!extra.is_empty()).then(|| Finding {
@@ -109,11 +122,27 @@ fn wide<'c>(config: &'c Config, ranges: &'c Ranges, v6: bool) -> impl Iterator<I
 }
 
 /// Prefixes that should keep their source and are not exempt.
-fn missing<'c>(exempt: &'c [IpNet], ranges: &'c Ranges, v6: bool) -> impl Iterator<Item = Finding> + 'c {
+fn missing<'c>(
+    exempt: &'c [IpNet],
+    ranges: &'c Ranges,
+    v6: bool,
+) -> impl Iterator<Item = Finding> + 'c {
     let kinds = [
-        ("the pods' range", &ranges.pods, "pods that they reach on other nodes see this node's address, and policies for pods do not match"),
-        ("the nodes' subnet", &ranges.nodes, "other nodes see this node's address instead of the pod's"),
-        ("--onprem", &ranges.onprem, "hosts there see this node's address"),
+        (
+            "the pods' range",
+            &ranges.pods,
+            "pods that they reach on other nodes see this node's address, and policies for pods do not match",
+        ),
+        (
+            "the nodes' subnet",
+            &ranges.nodes,
+            "other nodes see this node's address instead of the pod's",
+        ),
+        (
+            "--onprem",
+            &ranges.onprem,
+            "hosts there see this node's address",
+        ),
     ];
     kinds.into_iter().flat_map(move |(what, nets, effect)| {
         let nets = Ranges::of(nets, v6).into_iter();

@@ -40,6 +40,17 @@ pub fn same(a: &[IpNet], b: &[IpNet]) -> bool {
     difference(a, b).is_empty() && difference(b, a).is_empty()
 }
 
+/// A prefix of ordinary addresses beyond all of these: the widest.
+#[must_use]
+pub fn elsewhere(v6: bool, known: &[IpNet]) -> Option<IpNet> {
+    const SPECIAL: &[&str] = &["0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3"];
+    let all: IpNet = if v6 { "2000::/3" } else { "0.0.0.0/0" }.parse().ok()?;
+    let special = SPECIAL.iter().filter_map(|net| net.parse().ok());
+    let taken: Vec<IpNet> = special.chain(known.iter().copied()).collect();
+    let rest = difference(&[all], &taken);
+    rest.into_iter().min_by_key(|net| net.prefix_len())
+}
+
 /// An address of the prefix that a host may have: not the network's own.
 #[must_use]
 pub fn host(net: IpNet) -> std::net::IpAddr {
@@ -62,13 +73,18 @@ mod tests {
     use super::{IpNet, covers, difference, listed, minus, same};
 
     fn nets(text: &str) -> Vec<IpNet> {
-        text.split_whitespace().map(|net| net.parse().unwrap()).collect()
+        text.split_whitespace()
+            .map(|net| net.parse().unwrap())
+            .collect()
     }
 
     #[test]
     fn sets_of_addresses_are_compared_and_not_their_spelling() {
         let all = "10.0.0.0/8".parse().unwrap();
-        assert_eq!(minus(all, &nets("10.0.0.0/9 10.192.0.0/10")), nets("10.128.0.0/10"));
+        assert_eq!(
+            minus(all, &nets("10.0.0.0/9 10.192.0.0/10")),
+            nets("10.128.0.0/10")
+        );
         assert_eq!(minus(all, &nets("fd00::/8")), nets("10.0.0.0/8"));
         assert!(covers(&nets("10.0.0.0/9 10.128.0.0/9"), all));
         assert!(!covers(&nets("10.0.0.0/9 10.128.0.0/10"), all));
@@ -77,6 +93,9 @@ mod tests {
         assert!(!same(&nets("10.0.0.0/9"), &nets("10.0.0.0/8")));
         let rest = difference(&nets("0.0.0.0/0"), &nets("10.0.0.0/8"));
         assert_eq!(rest.len(), 8);
-        assert_eq!(listed(&rest), "0.0.0.0/5, 8.0.0.0/7, 11.0.0.0/8, 12.0.0.0/6, 16.0.0.0/4 and 3 more");
+        assert_eq!(
+            listed(&rest),
+            "0.0.0.0/5, 8.0.0.0/7, 11.0.0.0/8, 12.0.0.0/6, 16.0.0.0/4 and 3 more"
+        );
     }
 }

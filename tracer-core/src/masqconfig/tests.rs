@@ -333,6 +333,11 @@ fn k27_to_k33_forms_of_the_text() {
             good,
         ),
         (
+            "what follows the first document is no error",
+            "{\"nonMasqueradeCIDRs\": [\"10.11.0.0/16\"]} // why\n",
+            format!("{} | second-document@1", usual("10.11.0.0/16")),
+        ),
+        (
             "K31",
             "- 10.11.0.0/16\n",
             "refused: line 1: keys are wanted here, and it is a list".into(),
@@ -362,7 +367,7 @@ fn k27_to_k33_forms_of_the_text() {
         ("K27", "nonMasqueradeCIDRs:\n\t- 10.11.0.0/16\n"),
         (
             "K30",
-            "{\"nonMasqueradeCIDRs\": [\"10.11.0.0/16\"]} // why\n",
+            "{\n// why\n\"nonMasqueradeCIDRs\": [\"10.11.0.0/16\"]}\n",
         ),
     ] {
         let refused = upstream(text, &Flags::default());

@@ -96,7 +96,10 @@ fn masqueraded(config: &mut Config, dest: IpNet, v6: bool) -> Vec<Change> {
         }
     }
     config.entries = entries;
-    let rest = config.exempt(v6).into_iter().any(|net| net.contains(&dest) || dest.contains(&net));
+    let rest = config
+        .exempt(v6)
+        .into_iter()
+        .any(|net| net.contains(&dest) || dest.contains(&net));
     if rest {
         let key = match v6 {
             true => {
@@ -139,7 +142,10 @@ pub fn yaml(config: &Config) -> String {
             let _ = writeln!(text, "{key}: true");
         }
     }
-    if let Some(span) = config.resync.filter(|span| *span != super::Span::seconds(60)) {
+    if let Some(span) = config
+        .resync
+        .filter(|span| *span != super::Span::seconds(60))
+    {
         let _ = writeln!(text, "resyncInterval: {}", go(span));
     }
     text

@@ -141,17 +141,19 @@ impl<'t> Builder<'t> {
         })
     }
 
-    /// Whether another document follows. What is wrong behind the first one nobody notices.
+    /// Where something follows that nobody reads: another document, or what is no YAML (behind the first
+    /// document that is no error).
     fn second(&mut self) -> Option<usize> {
         loop {
-            match self.next().ok()? {
-                (Event::DocumentEnd | Event::Nothing, _) => {}
-                (Event::DocumentStart(_), _) => {
+            match self.next() {
+                Err(malformed) => return malformed.line,
+                Ok((Event::DocumentEnd | Event::Nothing, _)) => {}
+                Ok((Event::DocumentStart(_), _)) => {
                     let (event, span) = self.next().ok()?;
                     let empty = matches!(&event, Event::Scalar(text, ..) if text.is_empty());
                     return (!empty).then(|| span.start.line());
                 }
-                _ => return None,
+                Ok(_) => return None,
             }
         }
     }

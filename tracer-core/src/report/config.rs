@@ -1,7 +1,7 @@
 //! An agent's configuration against the rules, and what an edit would change: the objects `config`,
 //! `plan` and `edit`.
 
-use super::{Finding, Rule, SourceCode};
+use super::{ConfigState, Finding, Rule, SourceCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -17,9 +17,8 @@ pub struct ConfigReport {
     pub process: Option<AgentProcess>,
     /// The chain that it writes.
     pub chain: String,
-    /// agrees, invalid, not-read, chain-missing, jump-missing, shadowed, differs, lagging: the
-    /// configuration that is meant against the rules. `null`: there is none, and no agent.
-    pub config_state: Option<String>,
+    /// The configuration that is meant against the rules. `null`: there is none, and no agent.
+    pub config_state: Option<ConfigState>,
     /// The stages, in the order in which a change goes through them.
     pub stages: Vec<Stage>,
     /// The first stage that differs from the one before it.
@@ -67,8 +66,8 @@ pub struct Stage {
 pub struct ConfigEntry {
     /// The prefix.
     pub prefix: String,
-    /// Whether the configuration asks for it.
-    pub wanted: bool,
+    /// Whether the configuration asks for it; `null`: there is no valid one.
+    pub wanted: Option<bool>,
     /// The rule that exempts just it.
     pub rule: Option<Rule>,
     /// Whether addresses of it fare otherwise than the configuration asks for.
@@ -90,11 +89,21 @@ pub struct PlanReport {
     pub count: u64,
 }
 
+impl PlanReport {
+    /// Whether the source would be another.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        (self.from.source, self.from.source_on_wire) != (self.to.source, self.to.source_on_wire)
+    }
+}
+
 /// A path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct PlanPath {
     /// The sender: a pod's name, `node`, or the address of a client.
     pub sender: String,
+    /// How many other senders fare the same there.
+    pub others: u64,
     /// The source address that it sends with.
     pub src: Option<IpAddr>,
     /// The destinations.
@@ -131,4 +140,38 @@ pub struct EditReport {
     pub verify: Option<String>,
     /// In one sentence; why it cannot be had, where it cannot.
     pub text: String,
+}
+
+impl ConfigState {
+    /// Whether the rules are not those of the configuration, and will not be by themselves.
+    #[must_use]
+    pub fn is_drift(self) -> bool {
+        !matches!(self, Self::Agrees | Self::Lagging)
+    }
+
+    /// Its word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Invalid => "invalid",
+            Self::NotRead => "not-read",
+            Self::ChainMissing => "chain-missing",
+            Self::JumpMissing => "jump-missing",
+            Self::Shadowed => "shadowed",
+            Self::Differs => "differs",
+            Self::Lagging => "lagging",
+        }
+    }
+}
+
+impl ConfigReport {
+    /// Whether a stage is out of step with the one before it, and will not catch up by itself.
+    #[must_use]
+    pub fn is_drift(&self) -> bool {
+        match self.config_state {
+            Some(ConfigState::Lagging) | None => false,
+            Some(state) => state.is_drift() || self.differs_at.is_some(),
+        }
+    }
 }
