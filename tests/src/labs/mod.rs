@@ -7,7 +7,9 @@ mod debug_container;
 mod drops;
 mod elsewhere;
 mod expectations;
+mod explained;
 mod field;
+mod foretold;
 mod gateways;
 mod ground;
 mod hostile;
@@ -37,6 +39,7 @@ mod steps;
 mod unread;
 
 pub use covers::covers;
+pub use foretold::told;
 
 use anyhow::Result;
 
@@ -231,6 +234,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         unread::CASES,
         field::cases(),
         drops::traced::PROBED_CASES,
+        explained::CASES,
     ]
     .into_iter()
     .flatten()

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use super::foretold;
 use crate::lab::cast::{self, RouteBack};
 use crate::lab::{Agent, Lab};
 use crate::trace::expect::difference;
@@ -129,7 +130,8 @@ pub(super) fn hold(
         flows,
         findings,
     };
-    expected.hold(report, &Names::of(&[(lab, "")]))
+    expected.hold(report, &Names::of(&[(lab, "")]))?;
+    foretold::agrees(lab, report)
 }
 
 /// Waits for a condition that nobody signals, looking every few milliseconds.

@@ -30,12 +30,14 @@ pub fn tell(
         [one] => Some(one),
         _ => None,
     };
-    let mut findings: Vec<Finding> = Vec::new();
-    for finding in answers.iter().flat_map(|answer| &answer.findings) {
-        if !findings.contains(finding) {
-            findings.push(finding.clone());
-        }
-    }
+    let (head, others) = answers
+        .split_first()
+        .map_or((&[][..], &[][..]), |(one, rest)| {
+            (one.findings.as_slice(), rest)
+        });
+    // What holds for one answer only says nothing of the others.
+    let of_all = |finding: &&Finding| others.iter().all(|other| other.findings.contains(finding));
+    let findings: Vec<Finding> = head.iter().filter(of_all).cloned().collect();
     let from = first.fares.first().and_then(|fare| fare.from);
     Some(Explain {
         schema: SCHEMA,
@@ -118,7 +120,7 @@ fn text(answers: &[Answer], depends_on: &[String]) -> String {
         }
     };
     if !depends_on.is_empty() {
-        text.push_str("; depends on ");
+        text.push_str("; it depends on ");
         text.push_str(&depends_on.join("; "));
     }
     text

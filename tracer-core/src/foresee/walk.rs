@@ -142,14 +142,9 @@ impl<'g, 'r> Walk<'g, 'r> {
     ) -> Vec<(Option<Routed>, End<'r>, Outcome<'r>)> {
         let routed = self.route(at, at.dst);
         let outcome = self.ask(at, here, routed);
-        self.found.doubts.extend(
-            outcome
-                .doubts
-                .iter()
-                .filter(|d| !self.found.doubts.contains(d))
-                .cloned()
-                .collect::<Vec<_>>(),
-        );
+        for doubt in &outcome.doubts {
+            self.doubt(doubt.clone());
+        }
         let mut dests: Vec<Option<IpAddr>> = Vec::new();
         for end in &outcome.ends {
             if !dests.contains(&end.dst.0) {
@@ -184,7 +179,7 @@ impl<'g, 'r> Walk<'g, 'r> {
             (Some(_), Some(RouteAnswer::Out { ifindex, .. })) => (Way::Forwarded, name(ifindex)),
             (Some(_), _) => (Way::Forwarded, None),
             (None, Some(RouteAnswer::Out { ifindex, .. })) => (Way::Sent, name(ifindex)),
-            (None, Some(RouteAnswer::Local)) => (Way::Sent, loopback(here)),
+            (None, Some(RouteAnswer::Local)) => (Way::Sent, self.loopback(at.netns).and_then(name)),
             (None, _) => (Way::Sent, None),
         };
         let packet = packet(at, self.proto, iif.as_deref(), oif.as_deref());
@@ -213,6 +208,7 @@ impl<'g, 'r> Walk<'g, 'r> {
         at.assumed.extend(end.assumed.iter().cloned());
         let (oif, via) = match answer {
             Some(RouteAnswer::Out { ifindex, via }) => (Some(ifindex), via),
+            Some(RouteAnswer::Local) if at.came.is_none() => (self.loopback(at.netns), None),
             _ => (None, None),
         };
         at.legs.push(Leg {
@@ -277,6 +273,12 @@ impl<'g, 'r> Walk<'g, 'r> {
         Some((peer, link.master.unwrap_or(index)))
     }
 
+    fn loopback(&self, netns: NetnsId) -> Option<u32> {
+        let links = &self.ground.inventory.namespaces.get(&netns)?.links;
+        let mut found = links.iter().filter(|(_, link)| link.loopback);
+        found.next().map(|(index, _)| *index)
+    }
+
     /// The pod that has an address and hangs on a port of this bridge.
     fn behind_bridge(&self, netns: NetnsId, bridge: u32, dst: IpAddr) -> Option<(NetnsId, u32)> {
         let inventory = self.ground.inventory;
@@ -297,11 +299,6 @@ fn neighbour(ground: &Ground<'_, '_>, sender: &Sender, dst: IpAddr) -> Option<Ip
         .filter(|route| Some(route.ifindex) == sender.iif);
     let mut via = by.filter_map(|route| route.via);
     via.find(|via| via.is_ipv4() == dst.is_ipv4())
-}
-
-fn loopback(here: &Namespace) -> Option<String> {
-    let lo = here.links.values().find(|link| link.loopback);
-    lo.map(|link| link.name.clone())
 }
 
 fn unspecified(like: IpAddr) -> IpAddr {

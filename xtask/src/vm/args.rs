@@ -37,7 +37,7 @@ pub(crate) struct VmArgs {
     /// Put this file into the virtual machine's /bin (repeatable)
     #[arg(long, value_name = "PATH")]
     copy: Vec<PathBuf>,
-    /// End a virtual machine that takes longer, in seconds [default: 900]
+    /// End a virtual machine that takes longer, in seconds [default: 900 for a command, 2700 for labs]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
 }
@@ -60,10 +60,11 @@ impl VmArgs {
         }
     }
 
-    /// How long a boot may take. A lab prints a line when it ends, so silence means that one hangs; a command of the
-    /// caller's may say nothing for as long as it likes.
+    /// How long a boot may take. A lab prints a line when it ends, so silence means that one hangs, and the whole may take as
+    /// long as eighty labs need on a busy machine; a command of the caller's may say nothing for as long as it likes.
     pub(super) fn patience(&self) -> Patience {
-        let whole = Duration::from_secs(self.timeout.unwrap_or(900));
+        let usual = if self.shell.is_some() { 900 } else { 2700 };
+        let whole = Duration::from_secs(self.timeout.unwrap_or(usual));
         let silence = if self.shell.is_some() { whole } else { SILENCE };
         Patience { whole, silence }
     }

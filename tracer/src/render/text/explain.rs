@@ -11,9 +11,11 @@ pub fn explain(lines: &[Explain], look: Look) -> String {
     let mut asked = None;
     for line in lines {
         if asked != Some(&line.dest) {
+            let gap = if asked.is_some() { "\n" } else { "" };
             asked = Some(&line.dest);
+            out.push_str(gap);
             out.push_str(&look.paint(Role::Title, &title(line)));
-            out.push_str("\n");
+            out.push('\n');
         }
         out.push_str(&block(line, look));
     }
@@ -43,14 +45,19 @@ fn block(line: &Explain, look: Look) -> String {
     for rule in [&line.rule, &line.marked_by].into_iter().flatten() {
         out.push_str(&format!("     {}\n", rule_line(rule)));
     }
-    for candidate in line.candidates.iter().filter(|c| !c.when.is_empty()) {
-        let what = match (candidate.source_on_wire, &candidate.rule) {
-            (Some(addr), Some(rule)) => format!("{addr} by {}", escape(&rule.name())),
-            (Some(addr), None) => addr.to_string(),
-            (None, Some(rule)) => escape(&rule.name()).into_owned(),
-            (None, None) => "otherwise".to_owned(),
+    for candidate in &line.candidates {
+        let source = candidate
+            .source_on_wire
+            .map_or(String::new(), |addr| addr.to_string());
+        let rule = candidate.rule.as_ref();
+        let rule = rule.map_or(String::new(), |rule| {
+            format!(" by {}", escape(&rule.name()))
+        });
+        let when = match candidate.when.as_slice() {
+            [] => "otherwise".to_owned(),
+            when => format!("when {}", escape(&when.join("; "))),
         };
-        let when = format!("     {what} when {}", escape(&candidate.when.join("; ")));
+        let when = format!("     {when}: {}{rule}", word(candidate.source, &source));
         out.push_str(&format!("{}\n", look.wrap(&when)));
     }
     out.push_str(&way(&line.path, look));
@@ -62,6 +69,15 @@ fn block(line: &Explain, look: Look) -> String {
         ));
     }
     out
+}
+
+fn word(source: SourceCode, addr: &str) -> String {
+    match source {
+        SourceCode::SourcePreserved => "kept".to_owned(),
+        SourceCode::SourceRewritten if addr.is_empty() => "rewritten".to_owned(),
+        SourceCode::SourceRewritten => addr.to_owned(),
+        _ => "not told".to_owned(),
+    }
 }
 
 /// The sender, and how many others get the same.
