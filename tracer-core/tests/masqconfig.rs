@@ -23,12 +23,15 @@ fn fixture(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-fn reading(text: &str, flags: &Flags) -> Reading {
-    let file = File {
+fn named(text: &str) -> File {
+    File {
         name: "ip-masq-agent".into(),
         bytes: text.as_bytes().to_vec(),
-    };
-    read(Agent::Upstream, &[file], flags)
+    }
+}
+
+fn reading(text: &str, flags: &Flags) -> Reading {
+    read(Agent::Upstream, &[named(text)], flags)
 }
 
 fn judged<'r>(reading: &Reading, flags: &Flags, rules: &'r Ruleset) -> Comparison<'r> {
@@ -141,6 +144,7 @@ struct Case {
     age: Option<i64>,
     wire: Option<Wire>,
     onprem: &'static str,
+    agent: Agent,
 }
 
 impl Case {
@@ -155,6 +159,7 @@ impl Case {
             age: None,
             wire: None,
             onprem: "",
+            agent: Agent::Upstream,
         }
     }
 
@@ -163,7 +168,7 @@ impl Case {
         let now = 1_796_140_800;
         let held = |from: &str, text: &str| Held {
             from: from.into(),
-            reading: reading(text, &flags),
+            reading: read(self.agent, &[named(text)], &flags),
             changed: self.age.map(|age| now - age),
         };
         let nets = |text: &str| {
@@ -184,7 +189,7 @@ impl Case {
             .mounted
             .map(|text| held("/etc/config/ip-masq-agent of process 42", text));
         tell(&Scene {
-            agent: Agent::Upstream,
+            agent: self.agent,
             flags: &flags,
             running: &running,
             given: given.as_ref(),
@@ -362,6 +367,10 @@ fn cases() -> Vec<Case> {
             }),
             mounted: Some(CONFIG),
             ..Case::new("the wire differs", CONFIG, legacy(good()))
+        },
+        Case {
+            agent: Agent::Cilium,
+            ..Case::new("Cilium's", CONFIG, legacy(good()))
         },
         Case {
             flags: "agent --to-ports=1024-20000",

@@ -1,5 +1,6 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
+mod config;
 mod contract;
 mod counts;
 mod covers;
@@ -235,6 +236,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         field::cases(),
         drops::traced::PROBED_CASES,
         explained::CASES,
+        config::CASES,
     ]
     .into_iter()
     .flatten()

@@ -326,20 +326,19 @@ pub(super) fn on_the_wire(wire: &Wire) -> Option<Finding> {
     let all = &wire.other;
     (!all.is_empty()).then(|| Finding {
         text: format!(
-            "{} of {} flows left otherwise than the configuration asks for: {}",
-            all.len(),
-            wire.flows,
+            "flows left otherwise than the rules of now say: {}{}",
             all.iter()
                 .take(SHOWN)
                 .cloned()
                 .collect::<Vec<_>>()
-                .join("; ")
+                .join("; "),
+            if all.len() > SHOWN { "; …" } else { "" }
         ),
         fix: Some(
             "flows that were open before the rules changed keep their source; look at new ones"
                 .to_owned(),
         ),
-        data: json!({ "flows": wire.flows, "other": all.len() }),
+        data: json!({ "flows": wire.flows, "paths": all.len() }),
         ..finding(Code::ConfigDrift, Severity::Warning)
     })
 }

@@ -21,6 +21,7 @@ mod installed;
 mod policy;
 pub mod prefixes;
 mod scalar;
+mod sentence;
 mod told;
 mod traps;
 mod wants;

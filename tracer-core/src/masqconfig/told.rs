@@ -82,6 +82,12 @@ pub fn tell(scene: &Scene<'_, '_>) -> Option<ConfigReport> {
         changed: None,
     };
     let runs = matches!(scene.running, Running::Yes(_));
+    if scene.agent == Agent::Cilium {
+        return cilium(
+            scene,
+            scene.given.or(scene.mounted).or(runs.then_some(&own))?,
+        );
+    }
     let meant = scene.given.or(scene.mounted).or(runs.then_some(&own));
     let found = Installed::find(scene.kernel.rules, &scene.flags.chain);
     let of_agent = found.iter().any(|chain| chain.by == Installer::Agent);
@@ -89,14 +95,15 @@ pub fn tell(scene: &Scene<'_, '_>) -> Option<ConfigReport> {
         return None;
     }
     let last = scene.mounted.or(meant).unwrap_or(&own);
+    let arrived = match (scene.given, scene.mounted) {
+        (Some(given), Some(mounted)) => is_same(&given.reading, &mounted.reading, scene.flags),
+        _ => true,
+    };
+    // Once the file is what was given, its time counts.
     let timing = |held: &Held| Timing {
         now: scene.now,
-        changed: held.changed,
-        on_the_way: if scene.mounted.is_some() && scene.given.is_some() {
-            KUBELET
-        } else {
-            0
-        },
+        changed: scene.mounted.filter(|_| arrived).unwrap_or(held).changed,
+        on_the_way: if arrived { 0 } else { KUBELET },
     };
     let by_last = compare(
         &last.reading,
@@ -115,16 +122,64 @@ pub fn tell(scene: &Scene<'_, '_>) -> Option<ConfigReport> {
         scene,
         meant,
         comparison: &by_meant,
+        timing: timing(meant.unwrap_or(last)),
         last,
     };
     Some(telling.report(&by_last))
 }
 
-struct Telling<'t, 's, 'r> {
-    scene: &'t Scene<'s, 'r>,
-    meant: Option<&'t Held>,
-    comparison: &'t Comparison<'r>,
-    last: &'t Held,
+/// Cilium's own agent keeps its list in a BPF map: rules say nothing of it.
+fn cilium(scene: &Scene<'_, '_>, meant: &Held) -> Option<ConfigReport> {
+    let comparison = Comparison {
+        state: match meant.reading.config {
+            Ok(_) => State::Agrees,
+            Err(_) => State::Invalid,
+        },
+        halves: Vec::new(),
+    };
+    let telling = Telling {
+        scene,
+        meant: Some(meant),
+        comparison: &comparison,
+        timing: Timing::default(),
+        last: scene.mounted.unwrap_or(meant),
+    };
+    let mut report = telling.report(&comparison);
+    let kernel = report
+        .stages
+        .iter_mut()
+        .find(|stage| stage.stage == "kernel")?;
+    kernel.from = "Cilium's BPF map".to_owned();
+    kernel.why = Some(CILIUM.to_owned());
+    kernel.agrees = None;
+    if meant.reading.config.is_ok() {
+        report.config_state = None;
+        report.text = format!(
+            "{} is read by Cilium, which keeps it in a BPF map; {CILIUM}",
+            meant.from
+        );
+    }
+    let differs = report
+        .stages
+        .iter()
+        .find(|stage| stage.agrees == Some(false));
+    report.differs_at = differs.map(|stage| stage.stage.clone());
+    Some(report)
+}
+
+const CILIUM: &str = "not read by this version (`cilium bpf ipmasq list` in Cilium's pod shows it), and \
+                      iptables does not decide what Cilium's data path sends out";
+
+pub(super) struct Telling<'t, 's, 'r> {
+    pub(super) scene: &'t Scene<'s, 'r>,
+    /// The configuration that is meant.
+    pub(super) meant: Option<&'t Held>,
+    /// It against the rules.
+    pub(super) comparison: &'t Comparison<'r>,
+    /// When it has come that far.
+    pub(super) timing: Timing,
+    /// The stage before the rules.
+    pub(super) last: &'t Held,
 }
 
 impl Telling<'_, '_, '_> {
@@ -262,112 +317,6 @@ impl Telling<'_, '_, '_> {
             found.extend(warnings(config, scene.flags, scene.ranges));
         }
         found
-    }
-
-    fn text(&self, state: Option<State>, differs_at: Option<&str>) -> String {
-        let from = self.meant.map_or("", |held| held.from.as_str());
-        let chain = self.comparison.halves.iter().filter_map(Half::chain).next();
-        let chain = chain.map_or_else(
-            || format!("chain {}", self.scene.flags.chain),
-            Installed::name,
-        );
-        let mut text = match state {
-            None => format!("{chain} is there, and no agent runs and no configuration was given"),
-            Some(State::Agrees) => format!(
-                "{chain} is what {from} asks for{}",
-                self.otherwise_written()
-            ),
-            Some(State::Invalid) => {
-                format!(
-                    "{from} is refused as a whole: no rule follows from it, those of before stay"
-                )
-            }
-            Some(State::NotRead) => {
-                format!("{chain} holds the agent's defaults and not what {from} says")
-            }
-            Some(State::ChainMissing) => self.missing(from),
-            Some(State::JumpMissing) => {
-                format!("{chain} is there, and nothing jumps to it: it does nothing")
-            }
-            Some(State::Shadowed) => format!("another rule decides before {chain} is reached"),
-            Some(State::Differs) => format!("{chain} is not what {from} asks for"),
-            Some(State::Lagging) => {
-                let by = self
-                    .comparison_due()
-                    .map_or(String::new(), |due| format!(" by {due}"));
-                format!(
-                    "{chain} is not yet what {from} asks for: it changed just now, and the agent looks again{by}"
-                )
-            }
-        };
-        if let Some(stage) = differs_at.filter(|stage| *stage != "kernel") {
-            text.push_str(&format!(
-                "; the first stage that differs is the {}",
-                stage.replace('-', " ")
-            ));
-        }
-        let others = self.comparison.halves.iter().flat_map(|half| &half.others);
-        let others: Vec<String> = others
-            .filter(|chain| !chain.jumps.is_empty())
-            .map(Installed::name)
-            .collect();
-        if !others.is_empty() {
-            text.push_str(&format!(
-                "; {} beside it is not this agent's: a boot script or another agent wrote it, and no ConfigMap of this one changes it",
-                others.join(" and ")
-            ));
-        }
-        text
-    }
-
-    fn missing(&self, from: &str) -> String {
-        let halves = &self.comparison.halves;
-        let name = &self.scene.flags.chain;
-        match halves.iter().any(|half| half.chain().is_some()) {
-            true => {
-                format!("{from} asks for rules in both families, and one half has no chain {name}")
-            }
-            false => format!("{from} asks for rules, and there is no chain {name}"),
-        }
-    }
-
-    fn comparison_due(&self) -> Option<String> {
-        let held = self.meant?;
-        let config = held.reading.config.as_ref().ok()?;
-        let timing = Timing {
-            now: self.scene.now,
-            changed: held.changed,
-            on_the_way: 0,
-        };
-        timing.due(config.resync).map(|due| (self.scene.utc)(due))
-    }
-
-    /// Where the prefixes are others and the addresses are the same.
-    fn otherwise_written(&self) -> String {
-        let entries = self.comparison.halves.iter().flat_map(|half| &half.entries);
-        let lone = |is: bool| -> Vec<IpNet> {
-            let lone = entries
-                .clone()
-                .filter(|e| e.wanted == is && (e.wanted != e.rule.is_some()));
-            lone.map(|entry| entry.net).collect()
-        };
-        let (missing, extra) = (lone(true), lone(false));
-        match (missing.as_slice(), extra.as_slice()) {
-            ([], []) => String::new(),
-            (missing, []) => format!(
-                ", in other words: {} has no rule of its own, others cover it",
-                listed(missing)
-            ),
-            ([], extra) => format!(
-                ", in other words: {} is installed beside it, and covered by what is asked for",
-                listed(extra)
-            ),
-            (missing, extra) => format!(
-                ", in other words: {} instead of {}",
-                listed(extra),
-                listed(missing)
-            ),
-        }
     }
 }
 

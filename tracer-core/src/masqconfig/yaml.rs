@@ -224,6 +224,13 @@ impl<'t> Builder<'t> {
                         why: format!("a block has more than {MOST_KEYS} keys"),
                     });
                 }
+                // As of libyaml, which the agents' library is made from.
+                Event::Scalar(..) if span.end.line() > line => {
+                    return Err(Malformed {
+                        line: Some(line),
+                        why: "it is no YAML: a key goes over more than one line".to_owned(),
+                    });
+                }
                 event => {
                     let key = self.node(event, span, depth + 1)?;
                     let key = key_text(&key)?;

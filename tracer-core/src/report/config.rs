@@ -106,8 +106,10 @@ pub struct PlanPath {
     pub others: u64,
     /// The source address that it sends with.
     pub src: Option<IpAddr>,
-    /// The destinations.
+    /// The destinations: an address or a prefix.
     pub dest: String,
+    /// Prefixes of it that fare otherwise, and are told by themselves where they change.
+    pub except: Vec<String>,
 }
 
 /// A source, and what decides it.

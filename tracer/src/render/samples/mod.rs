@@ -8,6 +8,12 @@ pub(super) const FLOW: &str = include_str!("flow.json");
 pub(super) const SUMMARY: &str = include_str!("summary.json");
 /// An answer of `explain`.
 pub(super) const EXPLAIN: &str = include_str!("explain.json");
+/// A configuration against the rules.
+pub(super) const CONFIG: &str = include_str!("config.json");
+/// What an edit would change for one path.
+pub(super) const PLAN: &str = include_str!("plan.json");
+/// The smallest edit.
+pub(super) const EDIT: &str = include_str!("edit.json");
 
 pub(super) fn flow() -> Flow {
     match serde_json::from_str(FLOW) {

@@ -9,7 +9,9 @@ use tracer_core::report::{
 /// The comparison.
 #[must_use]
 pub fn config(report: &ConfigReport, look: Look) -> String {
-    let state = report.config_state.map_or("not known", ConfigState::word);
+    let state = report
+        .config_state
+        .map_or("none is known", ConfigState::word);
     let title = format!("configuration of {}: {state}", escape(&report.agent));
     let mut out = format!("{}\n", look.paint(Role::Title, &title));
     let role = match report.config_state {
@@ -26,13 +28,28 @@ pub fn config(report: &ConfigReport, look: Look) -> String {
             (_, Some(rule)) => format!("exempt by {}, and not asked for", escape(&rule.name())),
             (_, None) => "not asked for".to_owned(),
         };
-        out.push_str(&format!("     {}  {what}\n", pad(&entry.prefix, 18)));
+        out.push_str(&format!(
+            "     {}  {what}\n",
+            pad(&escape(&entry.prefix), 18)
+        ));
     }
     if let Some(process) = &report.process {
-        let since = process.started.as_ref().map_or(String::new(), |at| format!(" since {}", escape(at)));
-        let line = format!("     {} runs as process {}{since}", escape(&report.agent), process.pid);
-        let next = report.next_resync.as_ref().map_or(String::new(), |at| format!(", looks again by {}", escape(at)));
-        out.push_str(&format!("{}\n", look.paint(Role::Faint, &format!("{line}{next}"))));
+        let since = process
+            .started
+            .as_ref()
+            .map_or(String::new(), |at| format!(" since {}", escape(at)));
+        let line = format!(
+            "     {} runs as process {}{since}",
+            escape(&report.agent),
+            process.pid
+        );
+        let next = report.next_resync.as_ref().map_or(String::new(), |at| {
+            format!(", looks again by {}", escape(at))
+        });
+        out.push_str(&format!(
+            "{}\n",
+            look.paint(Role::Faint, &format!("{line}{next}"))
+        ));
     }
     out.push_str(&findings(&report.findings, look));
     out
@@ -46,15 +63,26 @@ fn stages(report: &ConfigReport, look: Look) -> String {
             Some(false) => "≠",
             None => " ",
         };
-        let changed = stage.changed.as_ref().map_or(String::new(), |at| format!(" of {}", escape(at)));
+        let changed = stage
+            .changed
+            .as_ref()
+            .map_or(String::new(), |at| format!(" of {}", escape(at)));
         let what = match (&stage.exempt, &stage.why) {
             (_, Some(why)) => escape(why).into_owned(),
             (Some(nets), None) if nets.is_empty() => "nothing is exempt".to_owned(),
             (Some(nets), None) => shortened(nets),
             (None, None) => String::new(),
         };
-        let what = if what.is_empty() { what } else { format!(":  {what}") };
-        let text = format!("  {mark}  {}  {}{changed}{what}", pad(&stage.stage, width), escape(&stage.from));
+        let what = if what.is_empty() {
+            what
+        } else {
+            format!(":  {what}")
+        };
+        let text = format!(
+            "  {mark}  {}  {}{changed}{what}",
+            pad(&escape(&stage.stage), width),
+            escape(&stage.from)
+        );
         format!("{}\n", look.wrap(&text))
     };
     report.stages.iter().map(line).collect()
@@ -62,7 +90,7 @@ fn stages(report: &ConfigReport, look: Look) -> String {
 
 fn shortened(nets: &[String]) -> String {
     const SHOWN: usize = 8;
-    let shown = nets[..nets.len().min(SHOWN)].join(" ");
+    let shown = escape(&nets[..nets.len().min(SHOWN)].join(" ")).into_owned();
     match nets.len().checked_sub(SHOWN) {
         Some(more) if more > 0 => format!("{shown} and {more} more"),
         _ => shown,
@@ -101,16 +129,27 @@ pub fn plans(plans: &[PlanReport], look: Look) -> String {
             source(&plan.to),
             flows(plan.count)
         );
-        out.push_str(&format!("{}\n", look.paint(Role::Answer, &look.wrap(&text))));
+        out.push_str(&format!(
+            "{}\n",
+            look.paint(Role::Answer, &look.wrap(&text))
+        ));
     }
     if look.verbose > 0 {
         for plan in &kept {
-            let text = format!("     {}: stays {}{}", path(plan), source(&plan.from), flows(plan.count));
+            let text = format!(
+                "     {}: stays {}{}",
+                path(plan),
+                source(&plan.from),
+                flows(plan.count)
+            );
             out.push_str(&format!("{}\n", look.wrap(&text)));
         }
     } else if !kept.is_empty() {
         let s = if kept.len() == 1 { "" } else { "s" };
-        out.push_str(&format!("     {} path{s} would keep the source that they have\n", kept.len()));
+        out.push_str(&format!(
+            "     {} path{s} would keep the source that they have\n",
+            kept.len()
+        ));
     }
     if !changed.is_empty() {
         let note = "     Allow-lists, firewalls and logs at these destinations will see the other address. Entries match \
@@ -127,15 +166,27 @@ fn path(plan: &PlanReport) -> String {
         0 => String::new(),
         n => format!(" and {n} more"),
     };
-    format!("{}{src}{more} → {}", name(&path.sender), path.dest)
+    let except = match path.except.as_slice() {
+        [] => String::new(),
+        nets => format!(" but {}", shortened(nets)),
+    };
+    let dest = escape(&path.dest);
+    format!("{}{src}{more} → {dest}{except}", name(&path.sender))
 }
 
 fn source(planned: &PlannedSource) -> String {
     let addr = planned.source_on_wire.map(|addr| addr.to_string());
-    let rule = planned.rule.as_ref().map_or(String::new(), |rule| format!(", {}", escape(&rule.name())));
+    let rule = planned
+        .rule
+        .as_ref()
+        .map_or(String::new(), |rule| format!(", {}", escape(&rule.name())));
     match planned.source {
-        SourceCode::SourcePreserved => format!("{} (kept{rule})", addr.as_deref().unwrap_or("its own")),
-        SourceCode::SourceRewritten => format!("{} (rewritten{rule})", addr.as_deref().unwrap_or("another")),
+        SourceCode::SourcePreserved => {
+            format!("{} (kept{rule})", addr.as_deref().unwrap_or("its own"))
+        }
+        SourceCode::SourceRewritten => {
+            format!("{} (rewritten{rule})", addr.as_deref().unwrap_or("another"))
+        }
         _ => "not known".to_owned(),
     }
 }
@@ -151,17 +202,28 @@ fn flows(count: u64) -> String {
 /// The smallest edit.
 #[must_use]
 pub fn edit(report: &EditReport, look: Look) -> String {
-    let title = format!("{}'s address wanted at {}", escape(&report.want), escape(&report.dest));
+    let title = format!(
+        "{}'s address wanted at {}",
+        escape(&report.want),
+        escape(&report.dest)
+    );
     let mut out = format!("{}\n", look.paint(Role::Title, &title));
     let answer = look.wrap(&format!("  ▶  {}", escape(&report.text)));
     out.push_str(&format!("{}\n", look.paint(Role::Answer, &answer)));
     for change in &report.changes {
         out.push_str(&format!("     {}\n", escape(change)));
     }
-    for (what, text) in [("the file then", &report.config), ("to go back", &report.rollback)] {
+    for (what, text) in [
+        ("the file then", &report.config),
+        ("to go back", &report.rollback),
+    ] {
         let Some(text) = text else { continue };
         out.push_str(&format!("     {what}:\n"));
-        let shown = if text.is_empty() { "# empty: the agent's defaults\n" } else { text.as_str() };
+        let shown = if text.is_empty() {
+            "# empty: the agent's defaults\n"
+        } else {
+            text.as_str()
+        };
         for line in shown.lines() {
             out.push_str(&format!("       {}\n", escape(line)));
         }

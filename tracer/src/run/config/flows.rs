@@ -3,13 +3,14 @@
 use crate::render::escape;
 use crate::run::failure::Failure;
 use crate::run::merge::Player;
+use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::IpAddr;
 use std::path::Path;
 use tracer_core::inventory::Inventory;
-use tracer_core::masqconfig::{Config, Wire};
+use tracer_core::masqconfig::Wire;
 use tracer_core::packet::Proto;
 use tracer_core::report::{Code, Flow, Line, OriginKind, SourceCode};
 
@@ -106,7 +107,7 @@ impl Seen {
             kind: flow.origin.kind,
             src: flow.flow.tuple.src,
             dst: flow.flow.tuple.dst,
-            proto: flow.flow.proto.0.number(),
+            proto: flow.flow.proto.0.0,
             dport: flow.flow.tuple.dport,
         };
         if self.paths.len() >= MOST && !self.paths.contains_key(&path) {
@@ -114,14 +115,14 @@ impl Seen {
         }
         let known = self.paths.entry(path).or_insert(Counted {
             count: 0,
-            iif: flow.hops.first().map(|hop| hop.ifname.clone()),
+            iif: flow.hops.first().and_then(|hop| hop.ifname.clone()),
             left: left(flow),
         });
         known.count += flow.count;
     }
 
-    /// How the flows left, against what a configuration asks for.
-    pub(super) fn wire(&self, config: &Config, inventory: &Inventory) -> Wire {
+    /// How the flows left, against what the agent's chain exempts.
+    pub(super) fn wire(&self, exempt: &[IpNet], inventory: &Inventory) -> Wire {
         let mut wire = Wire {
             from: self.from.clone(),
             flows: 0,
@@ -135,18 +136,11 @@ impl Seen {
                 continue;
             }
             wire.flows += counted.count;
-            let exempt = config
-                .exempt(dst.is_ipv6())
-                .iter()
-                .any(|net| net.contains(&dst));
-            if exempt != (src == path.src) {
-                let wanted = if exempt {
-                    "and should keep its source"
-                } else {
-                    "and should be masqueraded"
-                };
+            let keeps = exempt.iter().any(|net| net.contains(&dst));
+            if keeps != (src == path.src) {
+                let rules = if keeps { "exempt it" } else { "masquerade it" };
                 wire.other.push(format!(
-                    "{} {} to {dst} left as {src}, {wanted}",
+                    "{} {} to {dst} left as {src}, and the rules {rules}",
                     path.sender, path.src
                 ));
             }

@@ -148,12 +148,14 @@ impl Known {
             .node
             .and_then(|node| inventory.namespaces.get(&node));
         let pods = pods(inventory);
-        let config = self
-            .meant()
-            .and_then(|held| held.reading.config.as_ref().ok());
-        let wire = seen
-            .zip(config)
-            .map(|(seen, config)| seen.wire(config, inventory));
+        let found = Installed::find(rules, &self.flags.chain);
+        let in_force = |chain: &&Installed<'_>| {
+            chain.by == Installer::Agent && !chain.jumps.is_empty() && chain.masquerades
+        };
+        let chains: Vec<&Installed<'_>> = found.iter().filter(in_force).collect();
+        let exempt: Vec<ipnet::IpNet> = chains.iter().flat_map(|chain| chain.nets()).collect();
+        let wire = seen.filter(|_| !chains.is_empty());
+        let wire = wire.map(|seen| seen.wire(&exempt, inventory));
         masqconfig::tell(&Scene {
             agent: self.agent,
             flags: &self.flags,

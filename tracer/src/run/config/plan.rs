@@ -48,9 +48,11 @@ pub(super) fn plans(terrain: &mut Terrain, ask: &Ask<'_>, after: &Config) -> Vec
         let (Some(from), Some(to)) = (from, to) else {
             continue;
         };
+        let mut path = trial.path.clone();
+        path.src = path.src.or(from.origin.addr);
         let plan = PlanReport {
             schema: SCHEMA,
-            path: trial.path.clone(),
+            path,
             from: source(from),
             to: source(to),
             count: trial.count,
@@ -103,16 +105,12 @@ fn trials(terrain: &Terrain, ask: &Ask<'_>, after: &Config) -> Vec<Trial> {
     all.extend(paths.filter_map(|(path, counted)| of_flow(inventory, ask.node, path, counted)));
     // An address that was asked about says more than the prefix around it.
     if ask.addrs.is_empty() {
-        for net in changed(ask, after) {
-            let dst = prefixes::host(net);
-            for sender in pods(inventory, net.addr().is_ipv4()) {
-                all.push(trial(
-                    inventory,
-                    sender,
-                    request(dst, Proto::TCP, None),
-                    net,
-                    0,
-                ));
+        for changed in changed(ask, after) {
+            for sender in pods(inventory, changed.sample.is_ipv4()) {
+                let request = request(changed.sample, Proto::TCP, None);
+                let mut trial = trial(inventory, sender, request, changed.net, 0);
+                trial.path.except.clone_from(&changed.except);
+                all.push(trial);
             }
         }
     }
@@ -151,7 +149,11 @@ fn trial(
         },
         others: 0,
         src: sender.src,
-        dest: dest.to_string(),
+        dest: match dest.prefix_len() == dest.max_prefix_len() {
+            true => dest.addr().to_string(),
+            false => dest.to_string(),
+        },
+        except: Vec::new(),
     };
     Trial {
         path,
@@ -215,11 +217,34 @@ fn of_flow(inventory: &Inventory, node: NetnsId, path: &Path4, counted: &Counted
     Some(trial)
 }
 
-/// Prefixes that fare otherwise after the edit. Where no rule of the agent is in force today: one that
-/// stands for all that is not exempt then.
-fn changed(ask: &Ask<'_>, after: &Config) -> Vec<IpNet> {
+/// A prefix that fares otherwise after the edit.
+struct Changed {
+    net: IpNet,
+    /// Those inside it that do not.
+    except: Vec<String>,
+    /// An address that does.
+    sample: IpAddr,
+}
+
+impl Changed {
+    /// Of an entry that one list has, what the other one lacks.
+    fn of(net: IpNet, other: &[IpNet]) -> Option<Self> {
+        let rest = prefixes::minus(net, other);
+        let sample = rest.iter().min_by_key(|rest| rest.prefix_len())?;
+        let inside = other.iter().filter(|other| net.contains(*other));
+        Some(Self {
+            net,
+            except: inside.map(ToString::to_string).collect(),
+            sample: prefixes::host(*sample),
+        })
+    }
+}
+
+/// What fares otherwise after the edit. Where no rule of the agent is in force today: a prefix that stands
+/// for all that is not exempt then.
+fn changed(ask: &Ask<'_>, after: &Config) -> Vec<Changed> {
     let found = Installed::find(ask.rules, &ask.flags.chain);
-    let mut all = Vec::new();
+    let mut all: Vec<Changed> = Vec::new();
     for v6 in [false, true] {
         if v6 && !ask.flags.ipv6 {
             continue;
@@ -231,14 +256,14 @@ fn changed(ask: &Ask<'_>, after: &Config) -> Vec<IpNet> {
                 && chain.masquerades
         };
         let then = after.exempt(v6);
-        match found.iter().find(own) {
-            Some(chain) => {
-                let now = chain.nets();
-                all.extend(prefixes::difference(&now, &then));
-                all.extend(prefixes::difference(&then, &now));
-            }
-            None => all.extend(prefixes::elsewhere(v6, &then)),
-        }
+        let Some(chain) = found.iter().find(own) else {
+            let other = prefixes::elsewhere(v6, &then);
+            all.extend(other.and_then(|net| Changed::of(net, &[])));
+            continue;
+        };
+        let now = chain.nets();
+        all.extend(now.iter().filter_map(|net| Changed::of(*net, &then)));
+        all.extend(then.iter().filter_map(|net| Changed::of(*net, &now)));
     }
     all.truncate(PREFIXES);
     all
