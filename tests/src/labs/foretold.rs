@@ -74,6 +74,7 @@ fn is_certain(flow: &Value) -> bool {
     let rewrites = flow["rewrites"].as_array().into_iter().flatten();
     let mut requests = rewrites.filter(|rewrite| rewrite["direction"] == "request");
     (code == "source-preserved" || code == "source-rewritten")
+        && flow["delivery"]["code"] != "dropped"
         && flow["origin"]["netns_name"].is_string()
         && !codes.any(|code| OTHERWISE.contains(&code))
         && requests.all(|rewrite| rewrite["agent"] == "netfilter" && !rewrite["rule"].is_null())

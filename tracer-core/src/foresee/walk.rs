@@ -230,17 +230,10 @@ impl<'g, 'r> Walk<'g, 'r> {
             (_, Some(RouteAnswer::Refused(refusal))) => Ended::Refused(at.netns, refusal),
             (Fate::Passes, Some(RouteAnswer::Local)) => Ended::Delivered(at.netns),
             (Fate::Passes, Some(RouteAnswer::Out { ifindex, .. })) => {
-                match (self.next(at.netns, ifindex, dst.0), dst.0) {
-                    (Some((netns, came)), Some(addr)) if at.legs.len() < LEGS => {
-                        return Some(Carried {
-                            netns,
-                            came: Some(came),
-                            src,
-                            sport,
-                            dst: addr,
-                            dport: dst.1,
-                            ..at
-                        });
+                let next = self.next(at.netns, ifindex, dst.0);
+                match (next, dst.0) {
+                    (Some(next), Some(addr)) if at.legs.len() < LEGS => {
+                        return Some(at.into_next(next, (src, sport), (addr, dst.1)));
                     }
                     (Some(_), _) => Ended::Unknown,
                     (None, _) => Ended::Left {
@@ -287,6 +280,26 @@ impl<'g, 'r> Walk<'g, 'r> {
         let ports = links.values().filter(|link| link.master == Some(bridge));
         let mut peers = ports.filter_map(|link| link.peer);
         peers.find(|(peer, _)| *peer == pod)
+    }
+}
+
+impl Carried<'_> {
+    /// The same packet where it comes into the next namespace.
+    fn into_next(
+        self,
+        (netns, came): (NetnsId, u32),
+        (src, sport): (Option<IpAddr>, Option<u16>),
+        (dst, dport): (IpAddr, Option<u16>),
+    ) -> Self {
+        Self {
+            netns,
+            came: Some(came),
+            src,
+            sport,
+            dst,
+            dport,
+            ..self
+        }
     }
 }
 

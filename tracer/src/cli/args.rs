@@ -50,7 +50,7 @@ pub(super) enum Sub {
         output: OutputArgs,
     },
     /// Say which rule would decide for a destination, for each kind of sender; sends nothing
-    Explain(ExplainArgs),
+    Explain(Box<ExplainArgs>),
     /// Print the JSON Schema of the lines that --output json prints
     Schema,
     /// Remove what a killed run with --tap clsact left on interfaces

@@ -77,7 +77,7 @@ where
             output: OutputOptions::from_args(&output),
         }),
         Some(args::Sub::Explain(args)) => {
-            Command::Explain(Box::new(ExplainOptions::from_args(args)?))
+            Command::Explain(Box::new(ExplainOptions::from_args(*args)?))
         }
         Some(args::Sub::Schema) => Command::Schema,
         Some(args::Sub::Cleanup) => Command::Cleanup,

@@ -25,9 +25,9 @@ pub(crate) struct VmArgs {
     /// what those choose, and the rest of the table stays
     #[arg(long, conflicts_with = "shell")]
     pub(super) all: bool,
-    /// Only labs whose name contains this, on every kernel they are for
-    #[arg(long, value_name = "LAB")]
-    filter: Option<String>,
+    /// Only labs whose name contains this (or one of several, divided by commas), on every kernel they are for
+    #[arg(long, value_name = "LAB", value_delimiter = ',')]
+    filter: Vec<String>,
     /// Run this shell command instead of the labs
     #[arg(long, value_name = "CMD", conflicts_with = "filter")]
     pub(super) shell: Option<String>,
@@ -82,15 +82,15 @@ impl VmArgs {
     /// # Errors
     /// When none does.
     pub(super) fn plan<'a>(&self, labs: &'a [Lab]) -> Result<Plan<'a>> {
-        let ci = !self.all && self.kernel.is_empty() && self.filter.is_none();
+        let ci = !self.all && self.kernel.is_empty() && self.filter.is_empty();
         let mut plan = if ci {
             plan::for_ci(labs)
         } else {
             plan::everything(labs, self.kernels())
         };
-        if let Some(filter) = &self.filter {
-            plan.values_mut()
-                .for_each(|labs| labs.retain(|lab| lab.name.contains(filter)));
+        if !self.filter.is_empty() {
+            let chosen = |lab: &&Lab| self.filter.iter().any(|part| lab.name.contains(part));
+            plan.values_mut().for_each(|labs| labs.retain(chosen));
         }
         plan.retain(|_, labs| !labs.is_empty());
         if plan.is_empty() {
