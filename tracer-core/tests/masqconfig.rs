@@ -219,6 +219,7 @@ impl Case {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn cases() -> Vec<Case> {
     const CONFIG: &str = "nonMasqueradeCIDRs: [10.11.0.0/16, 172.19.0.0/16]\n";
     const LOCAL: &str = "169.254.0.0/16";

@@ -253,8 +253,9 @@ fn emptied(fields: &Fields, traps: &mut Vec<Trap>) {
         Some(Some(list)) if list.is_empty() => "is an empty list",
         _ => return,
     };
-    let text =
-        format!("{LIST} {how}: that is no default, everything but link-local is masqueraded");
+    let text = format!(
+        "{LIST} {how}: that is no default, nothing but link-local (unless masqLinkLocal) is exempt"
+    );
     traps.push(
         Trap::new(TrapKind::EmptyList, fields.cidrs_line, text).fix(format!(
             "take the line out to have the defaults ({})",

@@ -4,7 +4,7 @@ use super::compare::{Compared, Comparison, Half, Kernel, Timing, compare};
 use super::findings::{self, About};
 use super::installed::{Installed, Installer};
 use super::policy::{Ranges, warnings};
-use super::prefixes::{listed, same};
+use super::prefixes::same;
 use super::{Agent, Flags, Reading};
 use crate::attribute::view;
 use crate::report::{
@@ -73,7 +73,7 @@ pub struct Scene<'s, 'r> {
 /// How long the kubelet may take to copy a changed ConfigMap: its sync period and its cache.
 const KUBELET: i64 = 120;
 
-/// Compares the stages. `None`: there is neither agent, nor configuration, nor rules of one.
+/// Compares the stages. `None`: there is no configuration, no agent, and no chain that one left.
 #[must_use]
 pub fn tell(scene: &Scene<'_, '_>) -> Option<ConfigReport> {
     let own = Held {
@@ -91,7 +91,8 @@ pub fn tell(scene: &Scene<'_, '_>) -> Option<ConfigReport> {
     let meant = scene.given.or(scene.mounted).or(runs.then_some(&own));
     let found = Installed::find(scene.kernel.rules, &scene.flags.chain);
     let of_agent = found.iter().any(|chain| chain.by == Installer::Agent);
-    if meant.is_none() && !of_agent {
+    let left_over = of_agent && *scene.running == Running::No;
+    if meant.is_none() && !left_over {
         return None;
     }
     let last = scene.mounted.or(meant).unwrap_or(&own);

@@ -227,6 +227,16 @@ struct Changed {
 }
 
 impl Changed {
+    /// Every destination but those that are exempt.
+    fn beyond(v6: bool, exempt: &[IpNet]) -> Option<Self> {
+        let all = if v6 { "::/0" } else { "0.0.0.0/0" };
+        Some(Self {
+            net: all.parse().ok()?,
+            except: exempt.iter().map(ToString::to_string).collect(),
+            sample: prefixes::host(prefixes::elsewhere(v6, exempt)?),
+        })
+    }
+
     /// Of an entry that one list has, what the other one lacks.
     fn of(net: IpNet, other: &[IpNet]) -> Option<Self> {
         let rest = prefixes::minus(net, other);
@@ -240,8 +250,8 @@ impl Changed {
     }
 }
 
-/// What fares otherwise after the edit. Where no rule of the agent is in force today: a prefix that stands
-/// for all that is not exempt then.
+/// What fares otherwise after the edit; all that is not exempt then, where no rule of the agent is in force
+/// today.
 fn changed(ask: &Ask<'_>, after: &Config) -> Vec<Changed> {
     let found = Installed::find(ask.rules, &ask.flags.chain);
     let mut all: Vec<Changed> = Vec::new();
@@ -257,8 +267,7 @@ fn changed(ask: &Ask<'_>, after: &Config) -> Vec<Changed> {
         };
         let then = after.exempt(v6);
         let Some(chain) = found.iter().find(own) else {
-            let other = prefixes::elsewhere(v6, &then);
-            all.extend(other.and_then(|net| Changed::of(net, &[])));
+            all.extend(Changed::beyond(v6, &then));
             continue;
         };
         let now = chain.nets();
