@@ -18,6 +18,7 @@ pub mod inventory;
 pub mod join;
 pub mod journey;
 pub mod map;
+pub mod masqconfig;
 pub mod observed;
 pub mod packet;
 pub mod point;

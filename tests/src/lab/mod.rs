@@ -1,5 +1,6 @@
 //! A lab: a set of network namespaces that stand for a node, its pods and the world outside.
 
+mod agent_loop;
 pub mod bpf;
 pub mod cast;
 mod container;
@@ -19,6 +20,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
+pub use agent_loop::AgentLoop;
 pub use container::{Container, Running};
 pub use rules::Agent;
 pub use service::Service;

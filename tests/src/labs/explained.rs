@@ -77,7 +77,13 @@ pod pod 10.12.3.4 and 1 more: pod2
 the node 10.100.0.5
   ▶  source 10.100.0.5 would be kept: iptables-legacy nat/IP-MASQ rule 2 (ip-masq-agent) gives it the address that it has; it would leave by eth0
      iptables-legacy nat/IP-MASQ rule 2 (ip-masq-agent), replayed:  -A IP-MASQ -m comment --comment \"ip-masq-agent: outbound traffic is subject to MASQUERADE (must be last in chain)\" -j MASQUERADE   [POSTROUTING 1 → IP-MASQ 2]
-     node  out by eth0 via 10.100.0.1";
+     node  out by eth0 via 10.100.0.1
+
+configuration of ip-masq-agent: none is known
+  ▶  iptables-legacy nat/IP-MASQ is there, and no agent runs and no configuration was given
+     kernel  iptables-legacy nat/IP-MASQ:  10.30.0.0/16
+     iptables-legacy nat/IP-MASQ is there, and no agent that writes it runs on this node: the rules are left over, nobody heals them or reads an edit
+     → kubectl -n kube-system get ds ip-masq-agent: does it tolerate this node's taints, does its node selector fit?";
 
 /// No store holds a rule: nothing is guessed.
 fn no_rule() -> Result<()> {
@@ -168,7 +174,7 @@ fn wrong_usage() -> Result<()> {
     for (args, said) in [
         (
             &["explain"][..],
-            "explain needs a destination, such as 10.20.30.40:443, as DEST or --dest",
+            "explain needs a destination, such as 10.20.30.40:443, as DEST or --dest, or a configuration: --config FILE",
         ),
         (
             &["explain", "10.20.0.0/16"],

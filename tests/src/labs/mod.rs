@@ -1,6 +1,7 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
 mod captured;
+mod config;
 mod contract;
 mod counts;
 mod covers;
@@ -253,6 +254,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         explained::CASES,
         overlays::VIRTUAL_CASES,
         proxies::CLSACT_CASES,
+        config::CASES,
     ]
     .into_iter()
     .flatten()

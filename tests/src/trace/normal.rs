@@ -1,6 +1,6 @@
 //! A report without what differs from run to run, so that whole reports compare.
 //!
-//! What is replaced: times, durations, ids, process ids and names, namespace inodes (by the lab's names), interface indexes,
+//! What is replaced: times, durations, ids, process ids (in sentences too) and names, namespace inodes (by the lab's names), interface indexes,
 //! the machine's name and kernel, counts of packets and events (how TCP acknowledges is the kernel's affair; zero stays
 //! zero), and the means of observation, which depend on the kernel, as does whether a rule was observed or replayed.
 //! Everything else stays; what the kernel calls a drop is compared on the machine's own kernel only.
@@ -30,6 +30,8 @@ const REPLACED: &[&str] = &[
     "received",
     "offset_us",
     "error_us",
+    "changed",
+    "next_resync",
 ];
 
 /// Keys that count packets or bytes: zero stays, anything else becomes `<n>`.
@@ -111,7 +113,7 @@ pub fn normal(key: &str, value: Value, names: &Names) -> Value {
         Value::Number(number) if key == "netns" => Value::String(names.apply(&number.to_string())),
         Value::String(text) => {
             let text = without_hashed_port_in(&names.apply(&text));
-            Value::String(without_ids(&text))
+            Value::String(without_moments(&without_ids(&text)))
         }
         Value::Array(items) => items
             .into_iter()
@@ -191,6 +193,35 @@ fn without_numbers(text: &str, before: &str, instead: &str) -> String {
     out
 }
 
+/// Processes and times in sentences: `process 4711`, `2026-12-01T11:39:00Z`.
+#[must_use]
+pub fn without_moments(text: &str) -> String {
+    const TIME: &str = "dddd-dd-ddTdd:dd:ddZ";
+    let fits = |bytes: &[u8]| {
+        let like = |(byte, shape): (&u8, u8)| match shape {
+            b'd' => byte.is_ascii_digit(),
+            other => *byte == other,
+        };
+        bytes.len() >= TIME.len() && bytes.iter().zip(TIME.bytes()).all(like)
+    };
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(first) = rest.chars().next() {
+        if fits(rest.as_bytes()) {
+            out.push_str("<time>");
+            rest = &rest[TIME.len()..];
+            continue;
+        }
+        out.push(first);
+        rest = &rest[first.len_utf8()..];
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        if out.ends_with("process ") && digits > 0 {
+            out.push_str("<pid>");
+            rest = &rest[digits..];
+        }
+    }
+    out
+}
+
 fn sorted(fields: Map<String, Value>, names: &Names) -> Map<String, Value> {
     let mut fields: Vec<(String, Value)> = fields.into_iter().collect();
     fields.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -226,12 +257,12 @@ mod tests {
         };
         let flow = json!({
             "id": "abc", "t_us": 4, "netns": 77, "netns_name": "x-pod2", "sport": 77, "process": null, "pid": 3,
-            "explain": "by web (id 5)", "count": 3, "reason": null, "location": "f", "packets": {"request": 5, "reply": 0}, "direction": "request", "verdict": {"text": "from x-pod2"},
+            "explain": "by web (id 5)", "count": 3, "reason": null, "location": "f", "packets": {"request": 5, "reply": 0}, "direction": "request", "verdict": {"text": "from x-pod2, process 7 at 2026-12-01T11:39:00Z"},
         });
         let should = json!({
             "id": "<id>", "t_us": "<t_us>", "netns": "<netns of pod>", "netns_name": "pod2", "sport": 77,
             "explain": "by web (id <id>)", "count": "<count>", "reason": null, "location": "f", "process": null, "pid": "<pid>", "packets": {"request": "<n>", "reply": 0}, "direction": "request",
-            "verdict": {"text": "from pod2"},
+            "verdict": {"text": "from pod2, process <pid> at <time>"},
         });
         let mut flow = normal("", flow, &names);
         assert_eq!(flow, should);

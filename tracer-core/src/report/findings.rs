@@ -147,4 +147,26 @@ pub enum Code {
     PeerSawOther,
     /// What the far side says it saw is what left here.
     PeerSawSame,
+    /// What an agent was told and the rules that are installed differ.
+    ConfigDrift,
+    /// An agent refuses its configuration as a whole: the rules of before stay.
+    ConfigInvalid,
+    /// An agent does not read the configuration that is meant for it.
+    ConfigNotRead,
+    /// The agent does silently otherwise than its configuration looks.
+    ConfigTrap,
+    /// No rules of the agent are in force, and its configuration asks for some.
+    AgentMissing,
+    /// Rules of an agent are there, and no agent runs.
+    AgentNotRunning,
+    /// Another rule decides before the agent's chain.
+    AgentShadowed,
+    /// The list is empty: every destination is masqueraded.
+    MasqueradeEverything,
+    /// Every destination is exempt: nothing is masqueraded.
+    MasqueradeNothing,
+    /// An entry exempts more than pods, nodes and the prefixes that were named.
+    WideExemption,
+    /// A prefix that should keep its source is not exempt.
+    MissingExemption,
 }

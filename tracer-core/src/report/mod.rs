@@ -4,6 +4,7 @@
 //! added; none is renamed or given another meaning without a new [`SCHEMA`] number. Every key is
 //! always present, `null` when unknown or not applicable.
 
+mod config;
 mod delivery;
 mod explain;
 mod findings;
@@ -15,6 +16,9 @@ mod summary;
 mod tuple;
 
 pub use crate::event::Dir;
+pub use config::{
+    AgentProcess, ConfigEntry, ConfigReport, EditReport, PlanPath, PlanReport, PlannedSource, Stage,
+};
 pub use delivery::{Delivery, DeliveryCode, Drop, Proxy, ProxyProtocol, RefusedBy};
 pub use explain::{Asked, Candidate, ConfigState, Explain, Fate, Leg, Sender, Way};
 pub use findings::{Code, Finding, Severity};
@@ -52,4 +56,10 @@ pub enum Line {
     Map(Box<Map>),
     /// One prefix that `map --diff` found changed.
     MapChange(Box<MapChange>),
+    /// An agent's configuration against the rules (`explain`).
+    Config(Box<ConfigReport>),
+    /// What an edit of the configuration would change for one path (`explain --config`).
+    Plan(Box<PlanReport>),
+    /// The smallest edit that gives what is wanted (`explain --want`).
+    Edit(Box<EditReport>),
 }

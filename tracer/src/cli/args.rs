@@ -1,5 +1,6 @@
 //! The options as clap reads them: names, help, and one value parser each.
 
+use super::config::ConfigArgs;
 use super::dest::{DestSpec, parse_dest};
 use super::parse::{self, FromRef, NetnsRef, PodRef, PortRange};
 use super::point::{self, PointSpec};
@@ -98,6 +99,8 @@ pub(super) struct ExplainArgs {
     pub(super) src: Option<IpAddr>,
     #[command(flatten)]
     pub(super) senders: SenderArgs,
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }

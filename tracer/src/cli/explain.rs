@@ -1,6 +1,7 @@
 //! `explain` and `map`: what would be sent, and by whom.
 
 use super::args::{ExplainArgs, ProtoArg, SenderArgs};
+use super::config::ConfigOptions;
 use super::dest::DestSpec;
 use super::error::UsageError;
 use super::options::OutputOptions;
@@ -14,8 +15,8 @@ use tracer_core::packet::Proto;
 /// A checked explain command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExplainOptions {
-    /// Where to.
-    pub dest: DestSpec,
+    /// Where to; `None`: only the configuration is asked about.
+    pub dest: Option<DestSpec>,
     /// To which port.
     pub port: Option<u16>,
     /// By which protocol; `None`: several are tried.
@@ -24,6 +25,8 @@ pub struct ExplainOptions {
     pub src: Option<IpAddr>,
     /// Whose traffic.
     pub senders: SenderOptions,
+    /// The agent's configuration.
+    pub config: ConfigOptions,
     /// How to print.
     pub output: OutputOptions,
 }
@@ -74,19 +77,23 @@ impl SenderOptions {
 impl ExplainOptions {
     pub(super) fn from_args(args: ExplainArgs) -> Result<Self, UsageError> {
         let dest = args.positional.or(args.dest);
-        let dest = dest.ok_or_else(|| {
-            UsageError::new(
-                "explain needs a destination, such as 10.20.30.40:443, as DEST or --dest",
-            )
-        })?;
-        if dest.target.is_range() {
+        let config = ConfigOptions::from_args(args.config, dest.as_ref())?;
+        // What is wanted of a prefix is asked of the configuration alone.
+        let dest = dest.filter(|dest| config.want.is_none() || !dest.target.is_range());
+        if dest.is_none() && !config.is_given() {
+            return Err(UsageError::new(
+                "explain needs a destination, such as 10.20.30.40:443, as DEST or --dest, or a configuration: --config FILE",
+            ));
+        }
+        if dest.as_ref().is_some_and(|dest| dest.target.is_range()) {
             return Err(UsageError::new(
                 "explain takes one destination, not a prefix; `srctrace map` tells every prefix",
             ));
         }
+        let ports = dest.as_ref().map_or(&[][..], |dest| &dest.ports);
         let single = |range: &super::PortRange| range.single();
         let port =
-            match dest.ports.as_slice() {
+            match ports {
                 [] => args.port,
                 [range] => Some(single(range).ok_or_else(|| {
                     UsageError::new("explain takes one port, not a range of ports")
@@ -104,6 +111,7 @@ impl ExplainOptions {
             proto: args.proto,
             src: args.src,
             senders: SenderOptions::from_args(args.senders)?,
+            config,
             output: OutputOptions::from_args(&args.output),
         })
     }
@@ -131,7 +139,10 @@ impl ExplainOptions {
         mut lookup: impl FnMut(&str) -> io::Result<Vec<IpAddr>>,
     ) -> Result<(Vec<IpAddr>, Vec<String>), UsageError> {
         let mut notes = Vec::new();
-        let nets = nets(&self.dest.target, &mut lookup, &mut notes)?;
+        let Some(dest) = &self.dest else {
+            return Ok((Vec::new(), notes));
+        };
+        let nets = nets(&dest.target, &mut lookup, &mut notes)?;
         let meets = |addr: &IpAddr| self.src.is_none_or(|src| src.is_ipv4() == addr.is_ipv4());
         let addrs: Vec<IpAddr> = nets.iter().map(|net| net.addr()).filter(meets).collect();
         if addrs.is_empty() {

@@ -2,6 +2,7 @@
 //! name is resolved by a function that the caller hands in.
 
 mod args;
+mod config;
 mod describe;
 mod dest;
 mod error;
@@ -14,6 +15,7 @@ mod probe;
 mod resolve;
 
 pub use args::{DoctorOutput, OutputFormat, ProbeKind, RuleMode, TapMode};
+pub use config::ConfigOptions;
 pub use dest::{DestSpec, DestTarget};
 pub use error::UsageError;
 pub use explain::{ExplainOptions, MapOptions, SenderOptions};

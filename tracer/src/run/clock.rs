@@ -21,3 +21,9 @@ pub(super) fn now() -> Clock {
 pub(super) fn utc_now() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
+
+/// A time in seconds since 1970, RFC 3339 UTC.
+pub(super) fn utc(seconds: i64) -> String {
+    let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH);
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,5 +1,6 @@
 //! `srctrace explain`: what the rules would do for a destination, for each kind of sender.
 
+use super::config::{self, Part};
 use super::doctor;
 use super::failure::Failure;
 use super::plan;
@@ -10,7 +11,7 @@ use crate::sink::{self, Sink};
 use std::net::IpAddr;
 use tracer_core::expect::ExitStatus;
 use tracer_core::foresee::{self, Needs, Request, Sender};
-use tracer_core::report::{Explain, Line, OriginKind, Summary};
+use tracer_core::report::{ConfigReport, Explain, Line, OriginKind, Summary};
 
 pub(super) fn explain(options: &ExplainOptions) -> Result<ExitStatus, Failure> {
     let (addrs, notes) = options.addresses(plan::lookup)?;
@@ -19,16 +20,24 @@ pub(super) fn explain(options: &ExplainOptions) -> Result<ExitStatus, Failure> {
     }
     let mut terrain = Terrain::new(&options.senders)?;
     let mut lines = Vec::new();
+    let asked = addrs.clone();
     for addr in addrs {
         lines.extend(lines_for(&mut terrain, options, addr)?);
     }
-    if lines.is_empty() {
+    if lines.is_empty() && options.dest.is_some() {
         return Err(Failure::Usage(
             "nobody here could send that: no namespace that was asked about has an address of its family".to_owned(),
         ));
     }
-    print(&terrain, lines, &options.output)?;
-    Ok(ExitStatus::Done)
+    let part = config::part(options, &mut terrain, &asked)?;
+    let state = part.report.as_ref().and_then(|report| report.config_state);
+    lines.iter_mut().for_each(|line| line.config_state = state);
+    let drift = part.report.as_ref().is_some_and(ConfigReport::is_drift);
+    print(&terrain, lines, part, &options.output)?;
+    Ok(match options.config.strict && drift {
+        true => ExitStatus::Violated,
+        false => ExitStatus::Done,
+    })
 }
 
 /// What would become of a request to one address, for each sender.
@@ -84,13 +93,18 @@ pub(super) fn foretold(
 }
 
 /// A client from outside that would be sent back where it came from is none of this node's.
-fn is_of_use(line: &Explain) -> bool {
+pub(super) fn is_of_use(line: &Explain) -> bool {
     let back = line.path.iter().any(|leg| leg.iif == leg.oif);
     line.origin.kind != OriginKind::External || !back
 }
 
-/// Prints the lines and a summary.
-fn print(terrain: &Terrain, lines: Vec<Explain>, output: &OutputOptions) -> Result<(), Failure> {
+/// Prints the lines, what is told of the configuration, and a summary.
+fn print(
+    terrain: &Terrain,
+    lines: Vec<Explain>,
+    part: Part,
+    output: &OutputOptions,
+) -> Result<(), Failure> {
     let mut sink = Sink::stdout();
     if output.format == OutputFormat::Text {
         let look = Look {
@@ -99,13 +113,29 @@ fn print(terrain: &Terrain, lines: Vec<Explain>, output: &OutputOptions) -> Resu
             verbose: output.verbose,
             width: sink::stdout_width(),
         };
-        return Ok(sink.write(&text::explain(&lines, look))?);
+        let blocks = [
+            text::explain(&lines, look),
+            part.report
+                .map_or(String::new(), |report| text::config(&report, look)),
+            part.edit
+                .map_or(String::new(), |edit| text::edit(&edit, look)),
+            text::plans(&part.plans, look),
+        ];
+        let blocks = blocks.into_iter().filter(|block| !block.is_empty());
+        return Ok(sink.write(&blocks.collect::<Vec<_>>().join("\n"))?);
     }
     let summary = Summary {
         host: terrain.inventory.host.clone(),
         ..doctor::summary()
     };
     let lines = lines.into_iter().map(|line| Line::Explain(Box::new(line)));
+    let config = part.report.map(|report| Line::Config(Box::new(report)));
+    let edit = part.edit.map(|edit| Line::Edit(Box::new(edit)));
+    let plans = part
+        .plans
+        .into_iter()
+        .map(|plan| Line::Plan(Box::new(plan)));
+    let lines = lines.chain(config).chain(edit).chain(plans);
     for line in lines.chain([Line::Summary(Box::new(summary))]) {
         let json = render::json_line(&line).map_err(|e| Failure::Output(e.to_string()))?;
         sink.write(&json)?;

@@ -2,6 +2,7 @@
 
 mod bugs;
 mod clock;
+mod config;
 mod doctor;
 mod doubts;
 mod entries;

@@ -69,6 +69,11 @@ impl Terrain {
         })
     }
 
+    /// Whether it is this machine, now.
+    pub(super) fn is_live(&self) -> bool {
+        self.machine.is_some()
+    }
+
     /// As the recording's machine was at its end.
     fn recorded(file: &Path) -> Result<Self, Failure> {
         let mut player = Player::open(file, 1)?;

@@ -30,6 +30,12 @@ impl Lifetime {
         Ok(Self { pid, start })
     }
 
+    /// A process that runs; `None` once it is gone.
+    pub fn of(roots: &Roots, pid: u32) -> Option<Self> {
+        let start = start(roots, pid)?;
+        Some(Self { pid, start })
+    }
+
     /// Whether it is gone; one that only waits to be reaped is.
     pub fn is_over(self, roots: &Roots) -> bool {
         start(roots, self.pid) != Some(self.start)

@@ -4,6 +4,7 @@
 //! is opened, entered by a thread that ends, read and closed again, because any socket or
 //! descriptor that stays in a deleted pod's namespace keeps the pod's devices alive.
 
+pub mod agent;
 mod attributes;
 pub mod capabilities;
 pub mod conntrack;

@@ -12,6 +12,12 @@ pub(super) const EXPLAIN: &str = include_str!("explain.json");
 pub(super) const MAP: &str = include_str!("map.json");
 /// A line of `map --diff`.
 pub(super) const MAP_CHANGE: &str = include_str!("map-change.json");
+/// A configuration against the rules.
+pub(super) const CONFIG: &str = include_str!("config.json");
+/// What an edit would change for one path.
+pub(super) const PLAN: &str = include_str!("plan.json");
+/// The smallest edit.
+pub(super) const EDIT: &str = include_str!("edit.json");
 
 pub(super) fn flow() -> Flow {
     match serde_json::from_str(FLOW) {

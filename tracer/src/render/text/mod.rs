@@ -1,5 +1,6 @@
 //! Text for people.
 
+mod config;
 mod explain;
 mod flow;
 mod frame;
@@ -13,6 +14,7 @@ mod rewrite;
 mod summary;
 pub(super) mod words;
 
+pub use config::{config, edit, plans};
 pub use explain::explain;
 pub use flow::flow;
 pub use frame::{Armed, counting, header, waiting};

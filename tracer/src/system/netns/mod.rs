@@ -107,6 +107,12 @@ fn identify(fd: &OwnedFd) -> Option<NetnsId> {
     is_net.then(|| u32::try_from(stat.st_ino).ok().map(NetnsId))?
 }
 
+/// The network namespace of a process; `None` once it is gone, or where that may not be seen.
+pub fn id_of(roots: &Roots, pid: u32) -> Option<NetnsId> {
+    let link = std::fs::read_link(roots.of(pid, "ns/net")).ok()?;
+    parse_link(link.to_str()?)
+}
+
 /// Reads `net:[4026531840]`, as /proc and mountinfo write a namespace.
 /// The number in `net:[4026531840]`.
 pub(super) fn parse_link(text: &str) -> Option<NetnsId> {
