@@ -6,6 +6,7 @@
 
 pub mod attribute;
 pub mod btf;
+pub mod compare;
 pub mod evaluate;
 pub mod event;
 pub mod expect;

@@ -1,9 +1,11 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
+mod changed;
 mod contract;
 mod counts;
 mod covers;
 mod debug_container;
+mod denied;
 mod drops;
 mod elsewhere;
 mod expectations;
@@ -191,9 +193,11 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
     [
         gateways::CASES,
         ground::CASES,
+        changed::CASES,
         contract::CASES,
         counts::CASES,
         debug_container::CASES,
+        denied::CASES,
         drops::answers::CASES,
         drops::filter::CASES,
         drops::noise::CASES,

@@ -62,13 +62,19 @@ pub fn merge(files: &[&str]) -> Result<Report> {
 /// # Errors
 /// When it cannot be started.
 pub fn merge_as(format: &str, files: &[&str]) -> Result<Report> {
+    offline(&[&["merge"], files, &["--output", format]].concat())
+}
+
+/// Runs a command of srctrace that needs nothing of a lab.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn offline(args: &[&str]) -> Result<Report> {
     let output = Command::new(binary()?)
-        .arg("merge")
-        .args(files)
-        .args(["--output", format])
+        .args(args)
         .stdin(Stdio::null())
         .output()
-        .context("run srctrace merge")?;
+        .with_context(|| format!("run srctrace {args:?}"))?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Ok(Report {
         lines: text(output.stdout).lines().map(str::to_owned).collect(),

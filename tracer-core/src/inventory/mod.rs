@@ -3,12 +3,14 @@
 
 mod facts;
 mod node;
+mod range;
 mod roles;
 
 pub use facts::{
     Attached, ConntrackCounts, Facts, Inquiry, Refusal, RouteAnswer, RouteQuestion, answers_way,
 };
 pub use node::NotTheNode;
+pub use range::{PodRange, RangeKnown};
 pub use roles::Role;
 
 use crate::event::NetnsId;

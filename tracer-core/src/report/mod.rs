@@ -4,19 +4,23 @@
 //! added; none is renamed or given another meaning without a new [`SCHEMA`] number. Every key is
 //! always present, `null` when unknown or not applicable.
 
+mod change;
 mod delivery;
 mod findings;
 mod flow;
+mod read;
 mod rewrite;
 mod summary;
 mod tuple;
 
 pub use crate::event::Dir;
+pub use change::{Change, Compared, PathView, SourceSeen};
 pub use delivery::{Delivery, DeliveryCode, Drop, Proxy, ProxyProtocol, RefusedBy};
 pub use findings::{Code, Finding, Severity};
 pub use flow::{
     ConntrackView, End, Flow, Hop, Origin, OriginKind, OriginProcess, Packets, SourceCode, Verdict,
 };
+pub use read::{BadReport, Item, Reader};
 pub use rewrite::{
     AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, RewriteHook,
     Rule, RuleEvidence, Tc, Where,
@@ -40,4 +44,8 @@ pub enum Line {
     Summary(Box<Summary>),
     /// One line of `doctor`.
     Capability(Capability),
+    /// A path whose source changed, of `diff`.
+    Change(Box<Change>),
+    /// What `diff` compared.
+    Compared(Box<Compared>),
 }

@@ -2,6 +2,7 @@
 
 mod delivery;
 mod drops;
+mod far_side;
 mod findings;
 mod origin;
 mod peer;
@@ -16,6 +17,7 @@ pub use peer::compare_with_peer;
 pub use view::sighting;
 
 pub(crate) use findings::{double_rewrite, finding, is_doubt};
+pub(crate) use rules::{name as rule_name, stopper_name};
 pub(crate) use source::agent as agent_words;
 
 pub use origin::Origin;

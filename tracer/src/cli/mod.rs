@@ -16,8 +16,8 @@ pub use dest::{DestSpec, DestTarget};
 pub use error::UsageError;
 pub use generate::{completions, man};
 pub use options::{
-    CheckOptions, FilterOptions, Grouping, MergeOptions, OutputOptions, RecordOptions, StopOptions,
-    TraceOptions,
+    CheckOptions, DiffOptions, FilterOptions, Grouping, MergeOptions, OutputOptions, RecordOptions,
+    StopOptions, TraceOptions,
 };
 pub use parse::{FromRef, NetnsRef, PodRef, PortRange};
 pub use probe::ProbeOptions;
@@ -33,6 +33,8 @@ pub enum Command {
     Trace(Box<TraceOptions>),
     /// Join recordings.
     Merge(MergeOptions),
+    /// Compare two recordings or reports.
+    Diff(DiffOptions),
     /// Say what can be observed on this machine.
     Doctor(DoctorOutput),
     /// Print the JSON Schema of the NDJSON lines.
@@ -69,6 +71,15 @@ where
         Some(args::Sub::Merge { files, output }) => Command::Merge(MergeOptions {
             files,
             output: OutputOptions::from_args(&output),
+        }),
+        Some(args::Sub::Diff {
+            before,
+            after,
+            output,
+        }) => Command::Diff(DiffOptions {
+            before,
+            after,
+            output,
         }),
         Some(args::Sub::Schema) => Command::Schema,
         Some(args::Sub::Cleanup) => Command::Cleanup,

@@ -5,7 +5,7 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use tracer_core::report::{Line, SCHEMA};
 
-/// JSON Schema (draft 2020-12) of one line: `flow`, `summary` or `capability`. Every key is
+/// JSON Schema (draft 2020-12) of one line: `flow`, `summary`, … Every key is
 /// required, and keys that it does not know are allowed: fields may be added.
 #[must_use]
 pub fn schema() -> String {

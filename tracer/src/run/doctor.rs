@@ -41,7 +41,7 @@ pub(super) fn doctor(output: DoctorOutput) -> Result<ExitStatus, Failure> {
 }
 
 /// The last line of every command: nothing was traced.
-fn summary() -> Summary {
+pub(super) fn summary() -> Summary {
     Summary {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),

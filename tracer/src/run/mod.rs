@@ -2,10 +2,12 @@
 
 mod bugs;
 mod clock;
+mod diff;
 mod doctor;
 mod doubts;
 mod entries;
 mod failure;
+mod given;
 mod inquire;
 mod intake;
 mod judge;
@@ -59,6 +61,7 @@ fn execute(command: &Command) -> Result<ExitStatus, Failure> {
     match command {
         Command::Trace(options) => trace::trace(options),
         Command::Merge(options) => merge::merge(options),
+        Command::Diff(options) => diff::diff(options),
         Command::Doctor(output) => doctor::doctor(*output),
         Command::Cleanup => leftovers::cleanup(),
         Command::Schema => print(&render::schema()),

@@ -50,7 +50,7 @@ impl Plan {
 }
 
 /// Commands that later versions will have: as host names they would only be waited for.
-const LATER: [&str; 5] = ["explain", "map", "diff", "ladder", "handover"];
+const LATER: [&str; 4] = ["explain", "map", "ladder", "handover"];
 
 /// No packet goes from an address of one family to one of the other.
 fn families_meet(options: &TraceOptions, resolved: &Resolved) -> Result<(), Failure> {

@@ -12,7 +12,6 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::PathBuf;
-use tracer_core::expect::Expectation;
 use tracer_core::journey;
 use tracer_core::recording::{Clock, Encoder, Header, Record, Redactor, Requested, Settings};
 use tracer_core::report::Summary;
@@ -86,7 +85,7 @@ impl Recorder {
             settings: Settings {
                 journey: journey::Settings::default(),
                 wanted,
-                expectations: expectations(options),
+                expectations: options.check.expectations(),
                 peer_saw: options.check.peer_saw,
             },
             redacted: self.redactor.as_ref().map(Redactor::id),
@@ -153,13 +152,6 @@ fn requested(options: &TraceOptions, plan: &Plan) -> Requested {
         dests: dests.iter().map(|dest| dest.net).collect(),
         narrowed: narrowed.contains(&true),
     }
-}
-
-fn expectations(options: &TraceOptions) -> Vec<Expectation> {
-    let check = &options.check;
-    let source = check.source.map(Expectation::Source);
-    let reply = check.reply.then_some(Expectation::Reply);
-    source.into_iter().chain(reply).collect()
 }
 
 /// A secret that nobody knows, not even we a moment later.

@@ -18,6 +18,9 @@ pub enum SourceError {
     /// It is not what it should be.
     #[error("{0}: {1}")]
     Malformed(String, ReadError),
+    /// Too much to hold.
+    #[error("{0}: larger than {1} MiB; give it in parts")]
+    TooLarge(String, u64),
     /// Nothing in it.
     #[error("{0}: it ends before its header: nothing was recorded")]
     Empty(String),

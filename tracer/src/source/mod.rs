@@ -2,9 +2,11 @@
 
 mod error;
 mod recording;
+mod report;
 
 pub use error::SourceError;
 pub use recording::RecordingFile;
+pub use report::{Given, open_any};
 
 use std::fs::File;
 use std::io::Read as _;

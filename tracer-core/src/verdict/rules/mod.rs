@@ -190,7 +190,7 @@ fn went_past(journey: &Journey, ruling: &Ruling<'_, '_>, rewrites: &[Rewrite]) -
 }
 
 /// A rule in a sentence: `iptables-legacy nat/IP-MASQ rule 3`, with its owner where that is known.
-pub(super) fn name(rule: &Rule) -> String {
+pub(crate) fn name(rule: &Rule) -> String {
     let name = rule.name();
     match &rule.owner {
         Some(owner) => format!("{name} ({owner})"),
@@ -199,7 +199,7 @@ pub(super) fn name(rule: &Rule) -> String {
 }
 
 /// What stopped a packet, in a sentence: a rule, or a chain's policy, which has no number.
-pub(super) fn stopper_name(rule: &Rule) -> String {
+pub(crate) fn stopper_name(rule: &Rule) -> String {
     match rule.name().strip_suffix(Rule::POLICY) {
         Some(chain) => format!("the policy of {chain}, since no rule there accepts it"),
         None => name(rule),

@@ -1,5 +1,7 @@
 //! Text for people.
 
+mod change;
+mod choices;
 mod flow;
 mod frame;
 mod groups;
@@ -10,6 +12,7 @@ mod rewrite;
 mod summary;
 pub(super) mod words;
 
+pub use change::{change, compared};
 pub use flow::flow;
 pub use frame::{Armed, counting, header, waiting};
 pub use groups::{Way, groups, way, ways};

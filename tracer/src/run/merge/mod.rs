@@ -8,7 +8,7 @@ use super::tell::Teller;
 use crate::cli::MergeOptions;
 use crate::render::escape;
 use crate::sink;
-use player::Player;
+pub(super) use player::Player;
 use std::path::{Path, PathBuf};
 use tracer_core::expect::{ExitStatus, Expectations};
 use tracer_core::group::Groups;

@@ -9,15 +9,22 @@ use tracer_core::join::Host;
 use tracer_core::recording::{Part, Record, Replay};
 
 /// A file whose run happens again.
-pub(super) struct Player {
+pub(in crate::run) struct Player {
     source: Box<dyn FileSource>,
-    pub(super) replay: Replay,
+    pub(in crate::run) replay: Replay,
     over: bool,
 }
 
 impl Player {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
-        let mut source = source::open(path)?;
+        Self::of(path, source::open(path)?)
+    }
+
+    /// Of a file that is open.
+    pub(in crate::run) fn of(
+        path: &Path,
+        mut source: Box<dyn FileSource>,
+    ) -> Result<Self, Failure> {
         let header = match source.next_record()? {
             Some(Record::Header(header)) => header,
             _ => return Err(SourceError::Empty(path.display().to_string()).into()),
@@ -30,7 +37,7 @@ impl Player {
     }
 
     /// The flows that are told next; `None`: it is over.
-    pub(super) fn step(&mut self) -> Result<Option<Vec<Part>>, Failure> {
+    pub(in crate::run) fn step(&mut self) -> Result<Option<Vec<Part>>, Failure> {
         while !self.over {
             let parts = match self.source.next_record()? {
                 Some(record) => self.replay.take(record),
@@ -57,7 +64,7 @@ impl Player {
     }
 
     /// Says how the file ended, if there is anything to say.
-    pub(super) fn remark(&self) {
+    pub(in crate::run) fn remark(&self) {
         if let Some(line) = self.source.remark() {
             sink::note(&format!("srctrace: {}\n", escape(&line)));
         }
