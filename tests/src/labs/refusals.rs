@@ -101,7 +101,8 @@ fn as_the_readme_says() -> Result<()> {
         .map(|name| format!(",+{}", name.to_ascii_lowercase()))
         .collect();
     let script = format!(
-        "mount -t tmpfs none /mnt\n\
+        "mkdir -p /mnt\n\
+         mount -t tmpfs none /mnt\n\
          cp \"$1\" /mnt/srctrace\n\
          shift\n\
          exec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all{capabilities} \
@@ -114,7 +115,8 @@ fn as_the_readme_says() -> Result<()> {
 /// The program that prints rules hangs: the flow is told in the end, with the reason why it has no rule, and nothing is
 /// left of the program.
 fn rules_take_too_long() -> Result<()> {
-    let script = "mount -t tmpfs none /mnt\n\
+    let script = "mkdir -p /mnt\n\
+        mount -t tmpfs none /mnt\n\
         printf '#!/bin/sh\\nexec sleep 60.125\\n' > /mnt/iptables-legacy-save\n\
         chmod +x /mnt/iptables-legacy-save\n\
         export PATH=/mnt:$PATH";

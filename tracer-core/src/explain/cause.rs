@@ -231,8 +231,8 @@ fn refused(scene: &Scene<'_>) -> bool {
         && (reset || scene.journey.answer.is_some())
 }
 
-/// A reply that does not come from where the request was sent.
+/// A reply that does not come from where the request was sent, or that ends where the request only passed.
 fn unasked(scene: &Scene<'_>) -> bool {
-    scene.loss.direction == Direction::Reply
-        && scene.tuple().source() != original(scene.journey).destination()
+    let elsewhere = || scene.tuple().source() != original(scene.journey).destination();
+    scene.loss.direction == Direction::Reply && (elsewhere() || scene.request_came_in())
 }

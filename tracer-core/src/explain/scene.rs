@@ -80,6 +80,13 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// Whether the request had come into this namespace by one of its devices: then none of its sockets sent it.
+    pub(super) fn request_came_in(&self) -> bool {
+        let mut way = self.journey.request.hops().iter();
+        way.find(|hop| Some(hop.place.netns) == self.loss.netns)
+            .is_some_and(|hop| hop.place.dir == Dir::Ingress)
+    }
+
     /// A device's name in this namespace.
     pub(crate) fn device(&self, ifindex: Option<u32>) -> Option<&'a str> {
         Some(self.namespace()?.links.get(&ifindex?)?.name.as_str())

@@ -25,9 +25,9 @@ pub(crate) struct VmArgs {
     /// what those choose, and the rest of the table stays
     #[arg(long, conflicts_with = "shell")]
     pub(super) all: bool,
-    /// Only labs whose name contains this, on every kernel they are for
-    #[arg(long, value_name = "LAB")]
-    filter: Option<String>,
+    /// Only labs whose name contains this (or one of several, divided by commas), on every kernel they are for
+    #[arg(long, value_name = "LAB", value_delimiter = ',')]
+    filter: Vec<String>,
     /// Run this shell command instead of the labs
     #[arg(long, value_name = "CMD", conflicts_with = "filter")]
     pub(super) shell: Option<String>,
@@ -37,7 +37,7 @@ pub(crate) struct VmArgs {
     /// Put this file into the virtual machine's /bin (repeatable)
     #[arg(long, value_name = "PATH")]
     copy: Vec<PathBuf>,
-    /// End a virtual machine that takes longer, in seconds [default: 900]
+    /// End a virtual machine that takes longer, in seconds [default: 900 for a command, 2700 for labs]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
 }
@@ -60,10 +60,11 @@ impl VmArgs {
         }
     }
 
-    /// How long a boot may take. A lab prints a line when it ends, so silence means that one hangs; a command of the
-    /// caller's may say nothing for as long as it likes.
+    /// How long a boot may take. A lab prints a line when it ends, so silence means that one hangs, and the whole may take as
+    /// long as eighty labs need on a busy machine; a command of the caller's may say nothing for as long as it likes.
     pub(super) fn patience(&self) -> Patience {
-        let whole = Duration::from_secs(self.timeout.unwrap_or(900));
+        let usual = if self.shell.is_some() { 900 } else { 2700 };
+        let whole = Duration::from_secs(self.timeout.unwrap_or(usual));
         let silence = if self.shell.is_some() { whole } else { SILENCE };
         Patience { whole, silence }
     }
@@ -81,15 +82,15 @@ impl VmArgs {
     /// # Errors
     /// When none does.
     pub(super) fn plan<'a>(&self, labs: &'a [Lab]) -> Result<Plan<'a>> {
-        let ci = !self.all && self.kernel.is_empty() && self.filter.is_none();
+        let ci = !self.all && self.kernel.is_empty() && self.filter.is_empty();
         let mut plan = if ci {
             plan::for_ci(labs)
         } else {
             plan::everything(labs, self.kernels())
         };
-        if let Some(filter) = &self.filter {
-            plan.values_mut()
-                .for_each(|labs| labs.retain(|lab| lab.name.contains(filter)));
+        if !self.filter.is_empty() {
+            let chosen = |lab: &&Lab| self.filter.iter().any(|part| lab.name.contains(part));
+            plan.values_mut().for_each(|labs| labs.retain(chosen));
         }
         plan.retain(|_, labs| !labs.is_empty());
         if plan.is_empty() {
