@@ -80,7 +80,7 @@ fn before_and_after() -> Result<()> {
         &lab,
         &diff("before.json", "after.json", &["-o", "json"])?.objects()?,
     )?;
-    malformed(&files, &diff)
+    malformed(&files)
 }
 
 fn as_json(lab: &Lab, lines: &[Value]) -> Result<()> {
@@ -127,10 +127,7 @@ fn as_json(lab: &Lab, lines: &[Value]) -> Result<()> {
 }
 
 /// One clear line and status 2, with file, line and key.
-fn malformed(
-    files: &Files,
-    diff: &dyn Fn(&str, &str, &[&str]) -> Result<crate::trace::Report>,
-) -> Result<()> {
+fn malformed(files: &Files) -> Result<()> {
     let whole = std::fs::read_to_string(files.path("after.json")).context("the report")?;
     let broken = |from: &str, to: &str| -> Result<(String, Option<i32>)> {
         let text: Vec<String> = whole
@@ -145,7 +142,11 @@ fn malformed(
             })
             .collect();
         files.write("broken.json", text.join("\n").as_bytes())?;
-        let report = diff("before.json", "broken.json", &[])?;
+        let report = offline(&[
+            "diff",
+            &files.path("before.json"),
+            &files.path("broken.json"),
+        ])?;
         let said = report.stderr.replace(&files.path(""), "");
         Ok((said, report.status))
     };

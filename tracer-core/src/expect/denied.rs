@@ -79,13 +79,19 @@ pub(super) fn held(by: Denied, flow: &Flow) -> Option<bool> {
 
 fn cause(flow: &Flow) -> Cause {
     let of_request = |f: &&crate::report::Finding| f.data["direction"] == "request";
-    let mut codes = flow.findings.iter().filter(of_request).map(|f| f.code);
-    let first = codes.find_map(|code| match code {
-        Code::PolicyDrop => Some(Cause::Policy),
-        Code::NoRoute => Some(Cause::Route),
-        Code::DroppedByProgram => Some(Cause::NoRoutes),
+    let found: Vec<Code> = flow
+        .findings
+        .iter()
+        .filter(of_request)
+        .map(|f| f.code)
+        .collect();
+    let first = match found.as_slice() {
+        [] => None,
+        all if all.contains(&Code::PolicyDrop) => Some(Cause::Policy),
+        all if all.contains(&Code::NoRoute) => Some(Cause::Route),
+        all if all.contains(&Code::DroppedByProgram) => Some(Cause::NoRoutes),
         _ => Some(Cause::Other),
-    });
+    };
     let died = flow
         .drops
         .iter()
