@@ -44,7 +44,11 @@ pub fn main() -> ExitCode {
                 .into_iter()
                 .map(|case| Trial::test(case.name, move || run(case)))
                 .collect();
-            libtest_mimic::run(&Arguments::from_iter(args), trials).exit_code()
+            let ended = libtest_mimic::run(&Arguments::from_iter(args), trials);
+            if let Some(line) = labs::told() {
+                println!("{line}");
+            }
+            ended.exit_code()
         }
         Err(error) => {
             eprintln!("labs: {error:#}");

@@ -11,6 +11,7 @@ pub mod evaluate;
 pub mod event;
 pub mod expect;
 pub mod explain;
+pub mod foresee;
 pub mod group;
 pub mod inventory;
 pub mod join;

@@ -8,7 +8,7 @@ use super::steps::{A_MOMENT, masquerade, same, same_text};
 use crate::lab::Lab;
 use crate::lab::cast::{self, EXEMPT, PEER, RouteBack};
 use crate::trace::normal::normal;
-use crate::trace::{Files, Names, Srctrace, offline};
+use crate::trace::{Files, Names, Srctrace, srctrace};
 use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
 pub(super) const CASES: &[Case] = &[Case::new(
@@ -56,7 +56,7 @@ fn before_and_after() -> Result<()> {
     run(&lab, &files, "after", &[("node", PEER)])?;
     let diff = |from: &str, to: &str, more: &[&str]| {
         let (from, to) = (files.path(from), files.path(to));
-        offline(&[&["diff", &from, &to], more].concat())
+        srctrace(&[&["diff", &from, &to], more].concat())
     };
     for (from, to) in [
         ("before.json", "after.json"),
@@ -142,7 +142,7 @@ fn malformed(files: &Files) -> Result<()> {
             })
             .collect();
         files.write("broken.json", text.join("\n").as_bytes())?;
-        let report = offline(&[
+        let report = srctrace(&[
             "diff",
             &files.path("before.json"),
             &files.path("broken.json"),
@@ -171,7 +171,7 @@ fn malformed(files: &Files) -> Result<()> {
     let cut = broken("{\"type\":\"flow\",", "{\"type\":\"flow\"")?;
     same("a comma", cut, says("line 2: expected `,` or `}`"))?;
     let nothing = files.write("nothing.json", b"{\"type\":\"capability\"}")?;
-    let report = offline(&["diff", &nothing, &nothing])?;
+    let report = srctrace(&["diff", &nothing, &nothing])?;
     let said = format!(
         "srctrace: {nothing}: no report of a trace: neither a flow nor a summary is in it; give what `srctrace -o json` printed"
     );

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use serde_json::json;
 
 use super::Case;
-use super::steps::same;
+use super::steps::{same, without_ports};
 use crate::lab::Lab;
 use crate::lab::cast::{self, RouteBack};
 use crate::trace::{Expected, Names, Srctrace};
@@ -85,14 +85,7 @@ fn by_a_rule() -> Result<()> {
 
 /// A probe has a port of the kernel's choice: that is not compared.
 fn whole(lab: &Lab, mut report: crate::trace::Report, name: &str, status: i32) -> Result<()> {
-    let flow = report.only_flow()?;
-    let port = flow["flow"]["sport"].to_string();
-    let key = |word: &str| (format!("\"{word}\":{port}"), format!("\"{word}\":0"));
-    for (from, to) in ["sport", "port", "dport"].map(key) {
-        for line in &mut report.lines {
-            *line = line.replace(&from, &to);
-        }
-    }
+    without_ports(&mut report)?;
     let violated = match status {
         1 => "expectation-violated: iptables-legacy filter/FORWARD 2\n",
         _ => "",

@@ -9,7 +9,9 @@ mod denied;
 mod drops;
 mod elsewhere;
 mod expectations;
+mod explained;
 mod field;
+mod foretold;
 mod gateways;
 mod ground;
 mod hostile;
@@ -39,6 +41,7 @@ mod steps;
 mod unread;
 
 pub use covers::covers;
+pub use foretold::told;
 
 use anyhow::Result;
 
@@ -235,6 +238,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         unread::CASES,
         field::cases(),
         drops::traced::PROBED_CASES,
+        explained::CASES,
     ]
     .into_iter()
     .flatten()

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use super::foretold;
 use crate::lab::cast::{self, RouteBack};
 use crate::lab::{Agent, Lab};
 use crate::trace::expect::difference;
@@ -129,7 +130,26 @@ pub(super) fn hold(
         flows,
         findings,
     };
-    expected.hold(report, &Names::of(&[(lab, "")]))
+    expected.hold(report, &Names::of(&[(lab, "")]))?;
+    foretold::agrees(lab, report)
+}
+
+/// Takes the ports of the kernel's choice out of a report, so that whole reports compare: a probe has such.
+pub(super) fn without_ports(report: &mut Report) -> Result<()> {
+    let mut ports = Vec::new();
+    for flow in report.flows()? {
+        ports.push(flow["flow"]["sport"].to_string());
+    }
+    for line in &mut report.lines {
+        for port in &ports {
+            for key in ["sport", "port", "dport"] {
+                let (from, to) = (format!("\"{key}\":{port}"), format!("\"{key}\":0"));
+                *line = line.replace(&format!("{from},"), &format!("{to},"));
+                *line = line.replace(&format!("{from}}}"), &format!("{to}}}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Waits for a condition that nobody signals, looking every few milliseconds.

@@ -158,7 +158,11 @@ impl<'lab> Srctrace<'lab> {
         if !self.scope.is_empty() {
             command.arg("--scope").arg(self.scope.join(","));
         }
-        if !self.args.iter().any(|arg| arg == "--duration") {
+        let traces = self
+            .args
+            .first()
+            .is_none_or(|arg| arg.as_encoded_bytes().starts_with(b"-"));
+        if traces && !self.args.iter().any(|arg| arg == "--duration") {
             // Should this process be killed, the trace outlives it no longer than this.
             command.args(["--duration", "3m"]);
         }

@@ -62,14 +62,14 @@ pub fn merge(files: &[&str]) -> Result<Report> {
 /// # Errors
 /// When it cannot be started.
 pub fn merge_as(format: &str, files: &[&str]) -> Result<Report> {
-    offline(&[&["merge"], files, &["--output", format]].concat())
+    srctrace(&[&["merge"], files, &["--output", format]].concat())
 }
 
-/// Runs a command of srctrace that needs nothing of a lab.
+/// Runs srctrace where the tests run, outside of every lab, to its end.
 ///
 /// # Errors
 /// When it cannot be started.
-pub fn offline(args: &[&str]) -> Result<Report> {
+pub fn srctrace(args: &[&str]) -> Result<Report> {
     let output = Command::new(binary()?)
         .args(args)
         .stdin(Stdio::null())

@@ -80,7 +80,14 @@ pub fn whole(report: &Report, names: &Names) -> Result<Value> {
         .map(|flow| normal("", flow, names))
         .collect();
     let summary = normal("", report.summary()?, names);
-    Ok(json!({"exit": report.status, "flows": flows, "summary": summary}))
+    let mut whole = json!({"exit": report.status, "flows": flows, "summary": summary});
+    let told = report.objects()?.into_iter();
+    let told = told.filter(|line| line["type"] != "flow" && line["type"] != "summary");
+    let told: Vec<Value> = told.map(|line| normal("", line, names)).collect();
+    if !told.is_empty() {
+        whole["lines"] = Value::Array(told);
+    }
+    Ok(whole)
 }
 
 /// One value of a report, normalised.

@@ -18,6 +18,8 @@ pub use suspect::{Change, Doubt, Suspect, doubts, name_programs};
 pub(crate) use vanished::vanished;
 
 pub use ruling::{Consulted, Ruling, name_rules, rulings, view};
+pub(crate) use ruling::{hook, is_service};
+pub(crate) use stopped::would_stop;
 pub use stopped::{Stopped, Stopper, stopped};
 
 use crate::event::{Conntrack, Dir, NetnsId, Tap};

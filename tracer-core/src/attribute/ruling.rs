@@ -250,7 +250,7 @@ fn stateless(rewrite: &mut Rewrite, ruling: &Ruling<'_, '_>) -> bool {
 }
 
 /// The report's word for netfilter's hook.
-pub(super) fn hook(hook: Hook) -> Option<RewriteHook> {
+pub(crate) fn hook(hook: Hook) -> Option<RewriteHook> {
     match hook {
         Hook::Prerouting => Some(RewriteHook::Prerouting),
         Hook::Input => Some(RewriteHook::Input),
@@ -277,7 +277,7 @@ fn is_source(field: RewriteField) -> bool {
 }
 
 /// Service chains are kube-proxy's.
-fn is_service(rule: &report::Rule) -> bool {
+pub(crate) fn is_service(rule: &report::Rule) -> bool {
     rule.owner.as_deref() == Some("kube-proxy")
 }
 

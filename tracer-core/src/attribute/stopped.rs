@@ -79,11 +79,8 @@ fn replayed<'r>(outcome: &Outcome<'r>) -> Option<(Stopper<'r>, Vec<At<'r>>)> {
     let mut fates = outcome.ends.iter().map(|end| &end.fate);
     let mut found: Option<(Stopper<'r>, Vec<At<'r>>)> = None;
     fates.try_for_each(|fate| {
-        let this = match fate {
-            Fate::Passes => return Some(()),
-            Fate::Dropped { by, path, .. } => (Stopper::Rule(*by), path.clone()),
-            Fate::Queued(by) => (Stopper::Rule(*by), vec![*by]),
-            Fate::Policy { table, chain } => (Stopper::Policy(table.0, chain.0), Vec::new()),
+        let Some(this) = stopper(fate) else {
+            return Some(());
         };
         match &found {
             Some((other, _)) => (*other == this.0).then_some(()),
@@ -94,6 +91,23 @@ fn replayed<'r>(outcome: &Outcome<'r>) -> Option<(Stopper<'r>, Vec<At<'r>>)> {
         }
     })?;
     found
+}
+
+/// What ended a packet's way, with the rules that led to it; `None` where it passed.
+fn stopper<'r>(fate: &Fate<'r>) -> Option<(Stopper<'r>, Vec<At<'r>>)> {
+    Some(match fate {
+        Fate::Passes => return None,
+        Fate::Dropped { by, path, .. } => (Stopper::Rule(*by), path.clone()),
+        Fate::Queued(by) => (Stopper::Rule(*by), vec![*by]),
+        Fate::Policy { table, chain } => (Stopper::Policy(table.0, chain.0), Vec::new()),
+    })
+}
+
+/// The rule or policy that ends a packet's way by today's rules, as the report shows it; `None` where it
+/// passes.
+pub(crate) fn would_stop(fate: &Fate<'_>) -> Option<report::Rule> {
+    let (stopper, path) = stopper(fate)?;
+    Some(rule(stopper, &path, RuleEvidence::Replayed))
 }
 
 /// Whether the rules certainly let it through.
@@ -111,7 +125,11 @@ fn by_others(rules: &Ruleset) -> Stopped {
 }
 
 fn by(stopper: Stopper<'_>, path: &[At<'_>], evidence: RuleEvidence) -> Stopped {
-    let rule = match stopper {
+    Stopped::By(Box::new(rule(stopper, path, evidence)))
+}
+
+fn rule(stopper: Stopper<'_>, path: &[At<'_>], evidence: RuleEvidence) -> report::Rule {
+    match stopper {
         Stopper::Rule(at) if path.is_empty() => view(at, &[at], evidence),
         Stopper::Rule(at) => view(at, path, evidence),
         Stopper::Policy(table, chain) => report::Rule {
@@ -127,8 +145,7 @@ fn by(stopper: Stopper<'_>, path: &[At<'_>], evidence: RuleEvidence) -> Stopped 
             evidence,
             path: Vec::new(),
         },
-    };
-    Stopped::By(Box::new(rule))
+    }
 }
 
 /// The packet as the namespace's first hook saw it.

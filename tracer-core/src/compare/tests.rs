@@ -3,6 +3,7 @@
 use super::{Comparison, Seen};
 use crate::report::Flow;
 use serde_json::{Value, json};
+use std::slice::from_ref;
 
 fn flow(pod: Option<&str>, src: &str, wire: Option<&str>, more: &Value) -> Flow {
     let rewritten = wire.is_some_and(|wire| wire != src);
@@ -51,7 +52,7 @@ fn another_port_is_the_same_path() {
         NODE,
         &json!({"/flow/sport": 9}),
     );
-    let same = compare(&[a.clone()], &[b, a]);
+    let same = compare(from_ref(&a), &[b, a.clone()]);
     assert_eq!(same["changes"], json!([]));
     assert_eq!(same["compared"]["unchanged"], 1);
     assert_eq!(same["compared"]["only"], json!([0, 0]));
@@ -110,13 +111,13 @@ fn pods_of_a_set_are_matched_where_their_names_are_not() {
 fn what_does_not_tell_its_source_is_not_compared() {
     let told = flow(Some("a/b"), "10.12.3.4", NODE, &Value::Null);
     let died = flow(Some("a/b"), "10.12.3.4", None, &Value::Null);
-    let is = compare(&[told.clone()], &[died.clone()]);
+    let is = compare(from_ref(&told), from_ref(&died));
     assert_eq!(
         (&is["changes"], &is["compared"]["untold"]),
         (&json!([]), &json!(1))
     );
     // Beside others that do, it is passed over.
-    let is = compare(&[told.clone()], &[died, told.clone()]);
+    let is = compare(from_ref(&told), &[died, told.clone()]);
     assert_eq!(is["compared"]["unchanged"], 1);
     let old = json!([{"code": "mapping-predates-trace", "severity": "info", "text": "", "fix": null,
         "rule": null, "hop": null, "data": null}]);

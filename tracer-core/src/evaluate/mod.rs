@@ -37,7 +37,7 @@ pub use outcome::{
     Agreement, Answer, Assumption, Decision, End, Exemption, Fate, Marker, Met, NearMiss, Outcome,
     Port, PtrEq, Seen, Shadowed, Target, Translation,
 };
-pub use packet::{Flow, FlowState, Owner, Packet, Way};
+pub use packet::{Flow, FlowState, Known, Owner, Packet, Way};
 
 use crate::inventory::Namespace;
 use hooks::Passage;

@@ -10,6 +10,8 @@ use crate::ruleset::Hook;
 pub struct Packet {
     /// Addresses, ports and protocol, before any translation of this namespace.
     pub tuple: Tuple,
+    /// Which parts of `tuple` are known.
+    pub known: Known,
     /// Name of the device by which it came in, empty where it was made here; `None`: unknown.
     pub iif: Option<String>,
     /// Name of the device by which it leaves, empty where it goes to a local socket; `None`: unknown.
@@ -44,6 +46,7 @@ impl Packet {
         };
         Self {
             tuple,
+            known: Known::ALL,
             iif: iif.map(str::to_owned),
             oif: oif.map(str::to_owned),
             mark: Bits::UNKNOWN,
@@ -63,6 +66,27 @@ impl Packet {
     pub fn version(&self) -> u8 {
         if self.tuple.src.is_ipv4() { 4 } else { 6 }
     }
+}
+
+/// Which parts of a packet's tuple are known; the others hold nothing that counts (of an address:
+/// its family).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The source address.
+    pub src: bool,
+    /// The source port.
+    pub sport: bool,
+    /// The destination port.
+    pub dport: bool,
+}
+
+impl Known {
+    /// All of it.
+    pub const ALL: Self = Self {
+        src: true,
+        sport: true,
+        dport: true,
+    };
 }
 
 /// The user or group behind a packet.

@@ -2,7 +2,7 @@
 
 use super::bits::{Bits, Truth};
 use super::here::is_type;
-use super::packet::{Owner, Packet};
+use super::packet::{Known, Owner, Packet};
 use super::world::{Tracking, World};
 use crate::inventory::Namespace;
 use crate::packet::Proto;
@@ -134,15 +134,19 @@ impl<'w> View<'w, '_> {
         let flow = &self.packet.flow;
         let new = state.flow == super::FlowState::New;
         let orig = flow.orig.or_else(|| new.then_some(self.packet.tuple));
+        let known = match flow.orig {
+            Some(_) => Known::ALL,
+            None => self.packet.known,
+        };
         match field {
             Field::CtMark { and, xor } => Reading::Bits(state.ct_mark.masked(*and, *xor)),
             Field::CtStatus => Reading::Bits(state.ct_status),
             Field::CtDirection => number(flow.reply),
             Field::CtZone => number(state.zone),
-            Field::CtOrigSaddr => addr(orig.map(|t| t.src)),
+            Field::CtOrigSaddr => addr(orig.filter(|_| known.src).map(|t| t.src)),
             Field::CtOrigDaddr => addr(orig.map(|t| t.dst)),
-            Field::CtOrigSport => number(orig.map(|t| t.sport)),
-            Field::CtOrigDport => number(orig.map(|t| t.dport)),
+            Field::CtOrigSport => number(orig.filter(|_| known.sport).map(|t| t.sport)),
+            Field::CtOrigDport => number(orig.filter(|_| known.dport).map(|t| t.dport)),
             _ => Reading::Unknown,
         }
     }

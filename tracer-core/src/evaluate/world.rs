@@ -77,13 +77,14 @@ pub(super) enum Ghost<'r> {
 impl<'r> World<'r> {
     pub(super) fn new(packet: &Packet) -> Self {
         let tuple = packet.tuple;
+        let known = packet.known;
         let ports = packet.later_fragment != Some(true);
         Self {
             state: State {
-                src: Some(tuple.src),
+                src: Some(tuple.src).filter(|_| known.src),
                 dst: Some(tuple.dst),
-                sport: Some(tuple.sport).filter(|_| ports),
-                dport: Some(tuple.dport).filter(|_| ports),
+                sport: Some(tuple.sport).filter(|_| ports && known.sport),
+                dport: Some(tuple.dport).filter(|_| ports && known.dport),
                 mark: packet.mark,
                 setters: Vec::new(),
                 flow: packet.flow.state,

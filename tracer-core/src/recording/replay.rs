@@ -75,6 +75,12 @@ impl Replay {
         &self.inventory
     }
 
+    /// The rules of each namespace as they were read last.
+    #[must_use]
+    pub fn rules(&self) -> &BTreeMap<NetnsId, Ruleset> {
+        &self.rules
+    }
+
     /// Up to when it has come, CLOCK_MONOTONIC nanoseconds of that host.
     #[must_use]
     pub fn now_ns(&self) -> u64 {

@@ -47,6 +47,8 @@ pub enum Code {
     MappingPredatesTrace,
     /// No answer came back: is there a route to that source?
     PeerRouteSuspected,
+    /// A program on the way sends packets past the rules, or may.
+    ProgramDecides,
     /// The far side closed right after the first data.
     PeerClosedEarly,
     /// A rule kept the source as it was.

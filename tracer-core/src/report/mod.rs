@@ -6,6 +6,7 @@
 
 mod change;
 mod delivery;
+mod explain;
 mod findings;
 mod flow;
 mod read;
@@ -16,6 +17,7 @@ mod tuple;
 pub use crate::event::Dir;
 pub use change::{Change, Compared, PathView, SourceSeen};
 pub use delivery::{Delivery, DeliveryCode, Drop, Proxy, ProxyProtocol, RefusedBy};
+pub use explain::{Asked, Candidate, ConfigState, Explain, Fate, Leg, Sender, Way};
 pub use findings::{Code, Finding, Severity};
 pub use flow::{
     ConntrackView, End, Flow, Hop, Origin, OriginKind, OriginProcess, Packets, SourceCode, Verdict,
@@ -48,4 +50,6 @@ pub enum Line {
     Change(Box<Change>),
     /// What `diff` compared.
     Compared(Box<Compared>),
+    /// One line of `explain`.
+    Explain(Box<Explain>),
 }

@@ -8,7 +8,7 @@ mod origin;
 mod peer;
 mod reply;
 mod rewriter;
-mod rules;
+pub(crate) mod rules;
 mod source;
 mod trouble;
 mod view;

@@ -64,6 +64,8 @@ pub(super) enum Sub {
         #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
         output: DoctorOutput,
     },
+    /// Say which rule would decide for a destination, for each kind of sender; sends nothing
+    Explain(Box<ExplainArgs>),
     /// Print the JSON Schema of the lines that --output json prints
     Schema,
     /// Remove what a killed run with --tap clsact left on interfaces
@@ -76,6 +78,50 @@ pub(super) enum Sub {
     },
     /// Print the manual page (roff)
     Man,
+}
+
+/// What `explain` is asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct ExplainArgs {
+    /// The destination: 10.20.30.40, 10.20.30.40:443, fd50::20, [fd50::20]:443, or a host name
+    #[arg(value_name = "DEST", value_parser = parse_dest)]
+    pub(super) positional: Option<DestSpec>,
+    /// The destination, as DEST
+    #[arg(long, value_name = "DEST", value_parser = parse_dest, conflicts_with = "positional")]
+    pub(super) dest: Option<DestSpec>,
+    /// Destination port, where DEST names none
+    #[arg(long, value_name = "N", value_parser = parse::port)]
+    pub(super) port: Option<u16>,
+    /// Protocol [default: TCP, UDP and ICMP are tried]
+    #[arg(long, value_name = "PROTO", value_enum)]
+    pub(super) proto: Option<ProtoArg>,
+    /// The sender's address [default: its own by its route]
+    #[arg(long, value_name = "ADDR", value_parser = parse::address)]
+    pub(super) src: Option<IpAddr>,
+    #[command(flatten)]
+    pub(super) senders: SenderArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// Whose traffic is asked about, and where.
+#[derive(Debug, clap::Args)]
+pub(super) struct SenderArgs {
+    /// Only senders in this network namespace (repeatable)
+    #[arg(long, value_name = "NAME|PID|PATH", value_parser = parse::netns)]
+    pub(super) netns: Vec<NetnsRef>,
+    /// Only this pod (repeatable)
+    #[arg(long, value_name = "[NS/]NAME", value_parser = parse::pod)]
+    pub(super) pod: Vec<PodRef>,
+    /// The namespace that is "the node" [default: the one srctrace is started in]
+    #[arg(long, value_name = "NAME|PID|PATH", value_parser = parse::netns)]
+    pub(super) node_netns: Option<NetnsRef>,
+    /// Look only at these namespaces [default: all on this machine]
+    #[arg(long, value_name = "NETNS[,NETNS]", value_parser = parse::netns, value_delimiter = ',')]
+    pub(super) scope: Vec<NetnsRef>,
+    /// The rules, devices and routes of a recording instead of this machine's
+    #[arg(long, value_name = "FILE.srct")]
+    pub(super) from_report: Option<PathBuf>,
 }
 
 /// How commands print that do not trace.

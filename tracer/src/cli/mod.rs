@@ -5,6 +5,7 @@ mod args;
 mod describe;
 mod dest;
 mod error;
+mod explain;
 mod generate;
 mod options;
 mod parse;
@@ -14,6 +15,7 @@ mod resolve;
 pub use args::{DoctorOutput, OutputFormat, ProbeKind, RuleMode, TapMode};
 pub use dest::{DestSpec, DestTarget};
 pub use error::UsageError;
+pub use explain::{ExplainOptions, SenderOptions};
 pub use generate::{completions, man};
 pub use options::{
     CheckOptions, DiffOptions, FilterOptions, Grouping, MergeOptions, OutputOptions, RecordOptions,
@@ -35,6 +37,8 @@ pub enum Command {
     Merge(MergeOptions),
     /// Compare two recordings or reports.
     Diff(DiffOptions),
+    /// Say which rule would decide.
+    Explain(Box<ExplainOptions>),
     /// Say what can be observed on this machine.
     Doctor(DoctorOutput),
     /// Print the JSON Schema of the NDJSON lines.
@@ -81,6 +85,9 @@ where
             after,
             output,
         }),
+        Some(args::Sub::Explain(args)) => {
+            Command::Explain(Box::new(ExplainOptions::from_args(*args)?))
+        }
         Some(args::Sub::Schema) => Command::Schema,
         Some(args::Sub::Cleanup) => Command::Cleanup,
         Some(args::Sub::Completions { shell }) => Command::Completions(shell),

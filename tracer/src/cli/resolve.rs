@@ -85,7 +85,7 @@ impl TraceOptions {
     }
 }
 
-fn nets(
+pub(super) fn nets(
     target: &DestTarget,
     lookup: &mut impl FnMut(&str) -> io::Result<Vec<IpAddr>>,
     notes: &mut Vec<String>,

@@ -40,7 +40,7 @@ pub(super) fn doctor(output: DoctorOutput) -> Result<ExitStatus, Failure> {
     }
 }
 
-/// The last line of every command: nothing was traced.
+/// The last line of commands that trace nothing.
 pub(super) fn summary() -> Summary {
     Summary {
         schema: SCHEMA,

@@ -6,6 +6,7 @@ mod diff;
 mod doctor;
 mod doubts;
 mod entries;
+mod explain;
 mod failure;
 mod given;
 mod inquire;
@@ -27,6 +28,7 @@ mod silence;
 mod stores;
 mod taps;
 mod tell;
+mod terrain;
 mod trace;
 
 use crate::cli::{self, Command};
@@ -62,6 +64,7 @@ fn execute(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Trace(options) => trace::trace(options),
         Command::Merge(options) => merge::merge(options),
         Command::Diff(options) => diff::diff(options),
+        Command::Explain(options) => explain::explain(options),
         Command::Doctor(output) => doctor::doctor(*output),
         Command::Cleanup => leftovers::cleanup(),
         Command::Schema => print(&render::schema()),

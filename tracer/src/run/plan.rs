@@ -37,7 +37,7 @@ impl Plan {
             Some(given) => by_ref(&roots, &known, given)?,
             None => Netns::own(&roots)?,
         };
-        let scope = scope(&roots, &known, options)?;
+        let scope = scope(&roots, &known, &options.scope)?;
         let filter = filter(options, &resolved, &scope, &node);
         Ok(Self {
             roots,
@@ -50,7 +50,7 @@ impl Plan {
 }
 
 /// Commands that later versions will have: as host names they would only be waited for.
-const LATER: [&str; 4] = ["explain", "map", "ladder", "handover"];
+const LATER: [&str; 3] = ["map", "ladder", "handover"];
 
 /// No packet goes from an address of one family to one of the other.
 fn families_meet(options: &TraceOptions, resolved: &Resolved) -> Result<(), Failure> {
@@ -70,14 +70,18 @@ fn families_meet(options: &TraceOptions, resolved: &Resolved) -> Result<(), Fail
 }
 
 /// Asks the system's resolver.
-fn lookup(name: &str) -> io::Result<Vec<IpAddr>> {
+pub(super) fn lookup(name: &str) -> io::Result<Vec<IpAddr>> {
     if LATER.contains(&name) {
         return Err(io::Error::other("that command is not part of this version"));
     }
     Ok((name, 0).to_socket_addrs()?.map(|addr| addr.ip()).collect())
 }
 
-fn by_ref(roots: &Roots, known: &Discovery, given: &NetnsRef) -> Result<Netns, SystemError> {
+pub(super) fn by_ref(
+    roots: &Roots,
+    known: &Discovery,
+    given: &NetnsRef,
+) -> Result<Netns, SystemError> {
     let text = match given {
         NetnsRef::Name(name) => name.clone(),
         NetnsRef::Pid(pid) => pid.to_string(),
@@ -86,12 +90,15 @@ fn by_ref(roots: &Roots, known: &Discovery, given: &NetnsRef) -> Result<Netns, S
     resolve(roots, known, &text)
 }
 
-fn scope(roots: &Roots, known: &Discovery, options: &TraceOptions) -> Result<Scope, SystemError> {
-    if options.scope.is_empty() {
+pub(super) fn scope(
+    roots: &Roots,
+    known: &Discovery,
+    given: &[NetnsRef],
+) -> Result<Scope, SystemError> {
+    if given.is_empty() {
         return Ok(Scope::All);
     }
-    let ids = options
-        .scope
+    let ids = given
         .iter()
         .map(|one| by_ref(roots, known, one).map(|netns| netns.id));
     Ok(Scope::Only(ids.collect::<Result<_, _>>()?))
@@ -172,7 +179,7 @@ pub(super) fn probe_origin(
     })
 }
 
-fn pod_name(pod: &PodRef) -> String {
+pub(super) fn pod_name(pod: &PodRef) -> String {
     match &pod.namespace {
         Some(namespace) => format!("{namespace}/{}", pod.name),
         None => pod.name.clone(),

@@ -9,6 +9,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::fmt;
 use std::net::IpAddr;
+use tracer_core::foresee::Routed;
 use tracer_core::inventory::{Refusal, RouteAnswer, RouteQuestion};
 
 /// The way to a destination.
@@ -76,24 +77,45 @@ pub fn route_get(netns: &Netns, dst: IpAddr) -> Result<RouteHint, SystemError> {
     })
 }
 
+/// Asks a namespace for many ways in one visit, each with the source that it would take; `None` where the
+/// kernel's answer says nothing.
+///
+/// # Errors
+/// When the namespace is gone or may not be entered.
+pub fn ways(
+    netns: &Netns,
+    questions: &[RouteQuestion],
+) -> Result<Vec<(RouteQuestion, Option<Routed>)>, SystemError> {
+    visit(netns, || {
+        let mut socket = Netlink::open()?;
+        let ask = |question: &RouteQuestion| (*question, routed(&mut socket, *question));
+        Ok(questions.iter().map(ask).collect())
+    })
+}
+
 /// As [`route_get`], in the calling thread's namespace and also for packets that come in. `None`
 /// where the kernel's answer says nothing.
 pub(super) fn answer(socket: &mut Netlink, asked: RouteQuestion) -> Option<RouteAnswer> {
+    routed(socket, asked).map(|routed| routed.answer)
+}
+
+fn routed(socket: &mut Netlink, asked: RouteQuestion) -> Option<Routed> {
     let mut message = question(asked.dst);
     if let Some((src, dev)) = asked.came {
         message.header.source_prefix_length = message.header.destination_prefix_length;
         message.attributes.push(RouteAttribute::Source(src.into()));
         message.attributes.push(RouteAttribute::Iif(dev));
     }
-    let refused = |refusal| Some(RouteAnswer::Refused(refusal));
+    let to = |answer, src| Some(Routed { answer, src });
+    let refused = |refusal| to(RouteAnswer::Refused(refusal), None);
     match socket.get(RouteNetlinkMessage::GetRoute(message)) {
         Ok(Some(RouteNetlinkMessage::NewRoute(message))) => match message.header.kind {
             RouteType::BlackHole => refused(Refusal::Blackhole),
             RouteType::Unreachable => refused(Refusal::Unreachable),
             RouteType::Prohibit => refused(Refusal::Prohibited),
-            RouteType::Local => Some(RouteAnswer::Local),
+            RouteType::Local => to(RouteAnswer::Local, source(&message)),
             _ => hop(&message.attributes, None)
-                .map(|(via, ifindex)| RouteAnswer::Out { via, ifindex }),
+                .and_then(|(via, ifindex)| to(RouteAnswer::Out { via, ifindex }, source(&message))),
         },
         Ok(_) => None,
         Err(error) => match error.raw_os_error()? {
@@ -135,6 +157,14 @@ fn refusal(error: &std::io::Error) -> Option<&'static str> {
     }
 }
 
+/// The source that the namespace itself would take.
+fn source(message: &RouteMessage) -> Option<IpAddr> {
+    message.attributes.iter().find_map(|a| match a {
+        RouteAttribute::PrefSource(addr) => ip(addr),
+        _ => None,
+    })
+}
+
 fn hint(message: &RouteMessage) -> RouteHint {
     match message.header.kind {
         RouteType::BlackHole => return RouteHint::None("blackhole"),
@@ -142,10 +172,7 @@ fn hint(message: &RouteMessage) -> RouteHint {
         RouteType::Prohibit => return RouteHint::None("prohibited"),
         _ => {}
     }
-    let src = message.attributes.iter().find_map(|a| match a {
-        RouteAttribute::PrefSource(addr) => ip(addr),
-        _ => None,
-    });
+    let src = source(message);
     match hop(&message.attributes, None) {
         None => RouteHint::None("no route"),
         Some((via, index)) => RouteHint::Out {

@@ -1,11 +1,11 @@
 //! What is odd about the rule that rewrote the source.
 
-use super::super::Context;
 use super::super::findings::finding;
 use super::{name, name_at};
-use crate::attribute::{Ruling, view};
-use crate::evaluate::At;
+use crate::attribute::view;
+use crate::evaluate::{At, Shadowed};
 use crate::event::NetnsId;
+use crate::inventory::Inventory;
 use crate::report::{
     Code, Finding, Rewrite, RewriteField, RewriteHook, Rule, RuleEvidence, Severity,
 };
@@ -13,25 +13,26 @@ use crate::ruleset::{Backend, Chain, ChainKind, Hook, Ruleset};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Findings about the rule behind one rewrite.
-pub(super) fn findings(
+/// Findings about the rule behind one rewrite. `asked`: the rules of its namespace, and what they say
+/// comes too late.
+pub(crate) fn findings(
     rewrite: &Rewrite,
-    ruling: Option<&Ruling<'_, '_>>,
-    context: &Context<'_>,
+    asked: Option<(&Ruleset, &[Shadowed<'_>])>,
+    inventory: &Inventory,
 ) -> Vec<Finding> {
     let mut found = Vec::new();
-    found.extend(stale_address(rewrite, context));
+    found.extend(stale_address(rewrite, inventory));
     found.extend(unowned(rewrite));
-    found.extend(ruling.and_then(|r| shadowed(rewrite, r)));
-    found.extend(ruling.and_then(|r| two_backends(rewrite, r)));
+    found.extend(asked.and_then(|(_, late)| shadowed(rewrite, late)));
+    found.extend(asked.and_then(|(rules, _)| two_backends(rewrite, rules)));
     found
 }
 
 /// The source became an address that nobody here has.
-fn stale_address(rewrite: &Rewrite, context: &Context<'_>) -> Option<Finding> {
+fn stale_address(rewrite: &Rewrite, inventory: &Inventory) -> Option<Finding> {
     let rule = rewrite.rule.as_ref()?;
     let netns = NetnsId(rewrite.netns?);
-    let gone = !context.inventory.owns(netns, rewrite.to.addr)
+    let gone = !inventory.owns(netns, rewrite.to.addr)
         && rewrite.field == RewriteField::Src
         && rewrite.hook == Some(RewriteHook::Postrouting);
     gone.then(|| Finding {
@@ -64,9 +65,9 @@ fn unowned(rewrite: &Rewrite) -> Option<Finding> {
 }
 
 /// A later rule would have translated to something else.
-fn shadowed(rewrite: &Rewrite, ruling: &Ruling<'_, '_>) -> Option<Finding> {
+fn shadowed(rewrite: &Rewrite, late: &[Shadowed<'_>]) -> Option<Finding> {
     let rule = rewrite.rule.as_ref()?;
-    let late = ruling.outcome.shadowed.iter().find(|s| is(s.by, rule))?;
+    let late = late.iter().find(|s| is(s.by, rule))?;
     let mut text = format!(
         "{} is never reached: {} comes first",
         name_at(late.rule),
@@ -98,10 +99,10 @@ fn is(at: At<'_>, rule: &Rule) -> bool {
 }
 
 /// More than one store holds rules that translate sources.
-fn two_backends(rewrite: &Rewrite, ruling: &Ruling<'_, '_>) -> Option<Finding> {
+fn two_backends(rewrite: &Rewrite, rules: &Ruleset) -> Option<Finding> {
     let rule = rewrite.rule.as_ref()?;
     let legacy = |b: &Backend| *b == Backend::IptablesLegacy;
-    let stores = stores(ruling.rules);
+    let stores = stores(rules);
     let both = stores.iter().any(legacy) && stores.iter().any(|b| !legacy(b));
     let names: Vec<String> = stores.iter().map(ToString::to_string).collect();
     both.then(|| Finding {

@@ -4,8 +4,7 @@ use super::super::Context;
 use super::super::findings::finding;
 use super::{name, name_at, place};
 use crate::attribute::{Ruling, evidence, view};
-use crate::evaluate::{At, Exemption, words};
-use crate::observed::RuleHit;
+use crate::evaluate::{At, End, Exemption, NearMiss, words};
 use crate::report::{Code, Finding, RuleEvidence, Severity};
 use serde_json::json;
 
@@ -15,22 +14,30 @@ pub(super) fn kept(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> Option<Fin
     let [end] = given.ends.as_slice() else {
         return undecided(ruling);
     };
+    let evidence = |at| evidence(at, ruling, context.hits);
+    let kept = by_rules(end, evidence);
+    kept.or_else(|| {
+        let nothing = given.doubts.is_empty() && end.source.is_none();
+        nothing.then(|| {
+            let place = place(ruling, "on the node", context);
+            nothing_matches(&ruling.outcome.near_misses, &place)
+        })
+    })
+}
+
+/// The rule that keeps a packet's source at this end of its way.
+pub(crate) fn by_rules<'r>(
+    end: &End<'r>,
+    evidence: impl Fn(At<'r>) -> RuleEvidence,
+) -> Option<Finding> {
     if let Some(at) = end.untracked {
         return Some(untracked(at));
     }
-    match end.exempted_by() {
-        Some(exemption) if !exemption.asks_only_a_mark() => {
-            Some(exempt(exemption, ruling, context.hits))
-        }
-        _ if given.doubts.is_empty() && end.source.is_none() => {
-            Some(nothing_matches(ruling, context))
-        }
-        _ => None,
-    }
+    let exemption = end.exempted_by()?;
+    (!exemption.asks_only_a_mark()).then(|| exempt(exemption, evidence(exemption.by)))
 }
 
-fn exempt(exemption: &Exemption<'_>, ruling: &Ruling<'_, '_>, hits: &[&RuleHit]) -> Finding {
-    let evidence = evidence(exemption.by, ruling, hits);
+fn exempt(exemption: &Exemption<'_>, evidence: RuleEvidence) -> Finding {
     let rule = view(exemption.by, &exemption.path, evidence);
     let name = name(&rule);
     let (code, text) = match &exemption.member {
@@ -63,14 +70,12 @@ fn untracked(at: At<'_>) -> Finding {
     }
 }
 
-fn nothing_matches(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> Finding {
-    let near: Vec<String> = ruling
-        .outcome
-        .near_misses
+/// No rule at that place would have done anything to the source. `place`: `on the node`.
+pub(crate) fn nothing_matches(near: &[NearMiss<'_>], place: &str) -> Finding {
+    let near: Vec<String> = near
         .iter()
         .map(|miss| format!("{} but for {}", name_at(miss.rule), words::test(miss.test)))
         .collect();
-    let place = place(ruling, "on the node", context);
     let mut text = format!("no rule of any store {place} would rewrite its source");
     if let Some(first) = near.first() {
         text.push_str(&format!("; the nearest is {first}"));

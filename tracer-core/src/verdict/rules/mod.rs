@@ -1,8 +1,8 @@
 //! What the rules add to a verdict: why a source was kept, and what is odd about the rule that
 //! changed it.
 
-mod decided;
-mod kept;
+pub(crate) mod decided;
+pub(crate) mod kept;
 
 use super::Context;
 use super::findings::finding;
@@ -46,7 +46,8 @@ pub(super) fn findings(
         let ruling = rulings
             .iter()
             .find(|r| Some(r.passage.netns.0) == rewrite.netns);
-        found.extend(decided::findings(rewrite, ruling, context));
+        let asked = ruling.map(|r| (r.rules, r.outcome.shadowed.as_slice()));
+        found.extend(decided::findings(rewrite, asked, context.inventory));
     }
     found
 }

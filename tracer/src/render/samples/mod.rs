@@ -6,6 +6,8 @@ use tracer_core::report::{Finding, Flow, Line, Summary};
 pub(super) const FLOW: &str = include_str!("flow.json");
 /// The contract's example of a summary.
 pub(super) const SUMMARY: &str = include_str!("summary.json");
+/// An answer of `explain`.
+pub(super) const EXPLAIN: &str = include_str!("explain.json");
 
 pub(super) fn flow() -> Flow {
     match serde_json::from_str(FLOW) {

@@ -2,6 +2,7 @@
 
 mod change;
 mod choices;
+mod explain;
 mod flow;
 mod frame;
 mod groups;
@@ -13,6 +14,7 @@ mod summary;
 pub(super) mod words;
 
 pub use change::{change, compared};
+pub use explain::explain;
 pub use flow::flow;
 pub use frame::{Armed, counting, header, waiting};
 pub use groups::{Way, groups, way, ways};

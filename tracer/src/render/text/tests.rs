@@ -459,7 +459,7 @@ fn what_left_is_told_of_the_node_and_not_of_what_comes_after_it() {
 }
 
 mod property {
-    use super::super::super::samples::{FLOW, SUMMARY};
+    use super::super::super::samples::{EXPLAIN, FLOW, SUMMARY};
     use super::*;
     use proptest::prelude::*;
     use serde_json::Value;
@@ -496,6 +496,7 @@ mod property {
         match line {
             Line::Flow(f) => flow(f, look),
             Line::Summary(s) => groups(&s.groups, look) + &summary(s, look),
+            Line::Explain(e) => explain(std::slice::from_ref(e), look),
             Line::Capability(c) => super::super::super::doctor(std::slice::from_ref(c), look),
             Line::Change(c) => change(c, look),
             Line::Compared(c) => compared(c, look),
@@ -508,7 +509,7 @@ mod property {
             n in 0..80usize,
             text in "(\\PC|[\u{0}-\u{1f}\u{7f}-\u{9f}\u{200b}-\u{200f}\u{202a}-\u{202e}\u{2066}-\u{2069}]){0,60}",
         ) {
-            for line in [FLOW, SUMMARY] {
+            for line in [FLOW, SUMMARY, EXPLAIN] {
                 let Some(hostile) = with(line, n, &text) else { continue };
                 let Some(harmless) = with(line, n, "harmless") else { continue };
                 let safe = |c: char| c == '\n' || super::super::super::escape(c.encode_utf8(&mut [0; 4])).chars().eq([c]);

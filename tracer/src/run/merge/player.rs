@@ -16,7 +16,7 @@ pub(in crate::run) struct Player {
 }
 
 impl Player {
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+    pub(in crate::run) fn open(path: &Path) -> Result<Self, Failure> {
         Self::of(path, source::open(path)?)
     }
 

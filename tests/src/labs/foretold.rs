@@ -1,0 +1,175 @@
+//! What `explain` foretells of a flow, held against what became of it: in every lab that holds a report of the machine's own
+//! kernel, for every flow of which the report itself is certain.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::lab::Lab;
+use crate::trace::{Report, Srctrace};
+
+/// Flows that were compared, those of them that had one certain answer, and flows that were not compared.
+static COUNTS: [AtomicUsize; 3] = [
+    AtomicUsize::new(0),
+    AtomicUsize::new(0),
+    AtomicUsize::new(0),
+];
+
+/// A line for the end of the run; `None` where nothing was compared.
+pub fn told() -> Option<String> {
+    let [compared, certain, left] = [0, 1, 2].map(|at: usize| COUNTS[at].load(Ordering::Relaxed));
+    (compared + left > 0).then(|| {
+        format!(
+            "explain foretold {compared} flows as they were seen ({certain} with one answer); {left} could not be compared"
+        )
+    })
+}
+
+/// Whether the lab runs on the machine's own kernel: elsewhere a run of the program takes seconds.
+fn is_native() -> bool {
+    std::env::var("SRCTRACE_LAB_KERNEL").map_or(true, |kernel| kernel == "native")
+}
+
+/// Compares the report of a lab whose rules still stand with what `explain` says now.
+pub(super) fn agrees(lab: &Lab, report: &Report) -> Result<()> {
+    if !is_native() {
+        return Ok(());
+    }
+    let mut asked = BTreeSet::new();
+    for flow in report.flows()? {
+        if !is_certain(&flow) {
+            COUNTS[2].fetch_add(1, Ordering::Relaxed);
+            continue;
+        }
+        if asked.insert(question(&flow)) {
+            one(lab, &flow).with_context(|| format!("explain against the flow {flow}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Findings that say that the rules of now are not (all of) what made the flow.
+const OTHERWISE: &[&str] = &[
+    "mapping-predates-trace",
+    "no-rule-explains",
+    "rule-uncertain",
+    "rules-unread",
+    "rewriter-uncertain",
+    "flow-offloaded",
+    "invalid-not-translated",
+    "events-lost",
+    "point-unavailable",
+    "ambiguous-match",
+    "socket-lb",
+    "joined-across-hosts",
+    "forwarding-lost",
+];
+
+fn is_certain(flow: &Value) -> bool {
+    let code = &flow["verdict"]["source"];
+    let findings = flow["findings"].as_array().into_iter().flatten();
+    let mut codes = findings.map(|finding| finding["code"].as_str().unwrap_or_default());
+    let rewrites = flow["rewrites"].as_array().into_iter().flatten();
+    let mut requests = rewrites.filter(|rewrite| rewrite["direction"] == "request");
+    (code == "source-preserved" || code == "source-rewritten")
+        && flow["delivery"]["code"] != "dropped"
+        && flow["origin"]["netns_name"].is_string()
+        && !codes.any(|code| OTHERWISE.contains(&code))
+        && requests.all(|rewrite| rewrite["agent"] == "netfilter" && !rewrite["rule"].is_null())
+}
+
+/// What is asked for a flow: the arguments.
+fn question(flow: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let tuple = &flow["flow"];
+    let proto = text(&tuple["proto"]);
+    let mut args = vec![
+        "explain".to_owned(),
+        "--dest".to_owned(),
+        text(&tuple["dst"]),
+        "--proto".to_owned(),
+        proto.replace("icmpv6", "icmp"),
+        "--src".to_owned(),
+        text(&tuple["src"]),
+        "--netns".to_owned(),
+        text(&flow["origin"]["netns_name"]),
+    ];
+    if !proto.starts_with("icmp") {
+        args.extend(["--port".to_owned(), tuple["dport"].to_string()]);
+    }
+    args
+}
+
+fn one(lab: &Lab, flow: &Value) -> Result<()> {
+    let args = question(flow);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let report = Srctrace::new(lab, &args).run_to_end()?;
+    ensure!(report.status == Some(0), "{args:?}: {}", report.stderr);
+    let lines = report.objects()?;
+    let of_kind = |line: &&Value| {
+        line["type"] == "explain" && line["origin"]["kind"] == flow["origin"]["kind"]
+    };
+    let line = lines.iter().find(of_kind);
+    let line = line.with_context(|| format!("{args:?}: no such sender in {lines:?}"))?;
+    let certain = line["candidates"].as_array().is_none_or(Vec::is_empty);
+    let answers: Vec<&Value> = match line["candidates"].as_array() {
+        Some(several) if !certain => several.iter().collect(),
+        _ => vec![line],
+    };
+    let seen = outcome(flow);
+    ensure!(
+        answers.iter().any(|answer| foretells(answer, &seen)),
+        "{args:?}: seen {seen:?}, foretold {line}"
+    );
+    COUNTS[0].fetch_add(1, Ordering::Relaxed);
+    COUNTS[1].fetch_add(usize::from(certain), Ordering::Relaxed);
+    Ok(())
+}
+
+/// What became of a flow: its source, and the rule that decided, where the report names one.
+#[derive(Debug)]
+struct Seen {
+    source: Value,
+    wire: Value,
+    rule: Option<String>,
+}
+
+fn outcome(flow: &Value) -> Seen {
+    let rewrites = flow["rewrites"].as_array().into_iter().flatten();
+    let mut sources = rewrites
+        .filter(|rewrite| rewrite["direction"] == "request" && rewrite["field"] == "src")
+        .map(|rewrite| &rewrite["rule"]);
+    let findings = flow["findings"].as_array().into_iter().flatten();
+    let exempting = |finding: &&Value| {
+        finding["code"] == "exempt-by-rule" || finding["code"] == "exempt-by-set"
+    };
+    let kept = findings
+        .into_iter()
+        .find(exempting)
+        .map(|finding| &finding["rule"]);
+    Seen {
+        source: flow["verdict"]["source"].clone(),
+        wire: flow["verdict"]["source_on_wire"].clone(),
+        rule: sources.next_back().or(kept).map(place),
+    }
+}
+
+fn place(rule: &Value) -> String {
+    format!(
+        "{} {} {}/{} {}",
+        rule["backend"], rule["family"], rule["table"], rule["chain"], rule["index"]
+    )
+}
+
+fn foretells(answer: &Value, seen: &Seen) -> bool {
+    // One of several addresses is none that is foretold.
+    let open = answer["source"] == "source-rewritten" && answer["source_on_wire"].is_null();
+    answer["source"] == seen.source
+        && (answer["source_on_wire"] == seen.wire || open)
+        && seen
+            .rule
+            .as_ref()
+            .is_none_or(|rule| *rule == place(&answer["rule"]))
+}

@@ -1,0 +1,78 @@
+//! Programs on the way, which may send a packet past the rules.
+
+use super::Fare;
+use crate::event::{Dir, NetnsId};
+use crate::inventory::{Attached, Inventory};
+use crate::report::{Code, Finding, Severity};
+use crate::verdict::finding;
+
+/// A program that the packet meets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnTheWay<'a> {
+    device: &'a str,
+    dir: Dir,
+    program: &'a Attached,
+}
+
+/// The programs on the devices of a way, where these were asked for.
+pub(super) fn programs<'a>(fare: &Fare<'_>, inventory: &'a Inventory) -> Vec<OnTheWay<'a>> {
+    let sides = fare.legs.iter().flat_map(|leg| {
+        let side = |index: Option<u32>, dir| index.map(|index| (leg.netns, index, dir));
+        [side(leg.iif, Dir::Ingress), side(leg.oif, Dir::Egress)]
+    });
+    let on = |(netns, index, dir): (NetnsId, u32, Dir)| {
+        let device = inventory.link(netns, index).map_or("", |link| &link.name);
+        let facts = inventory.facts.get(&netns);
+        let programs = facts.and_then(|facts| facts.programs.get(&(index, dir)));
+        let programs = programs.into_iter().flatten().filter(|p| p.is_program());
+        programs.map(move |program| OnTheWay {
+            device,
+            dir,
+            program,
+        })
+    };
+    sides.flatten().flat_map(on).collect()
+}
+
+impl OnTheWay<'_> {
+    /// Whether it is of a data path that sends packets out and translates them itself: Cilium's (its
+    /// programs' names, bpf/bpf_lxc.c, bpf_host.c and bpf_overlay.c).
+    pub(super) fn decides(&self) -> bool {
+        let name = self.program.name.as_deref().unwrap_or_default();
+        name.starts_with("cil_") || name.starts_with("tail_") && name.contains("nodeport")
+    }
+
+    /// What that means.
+    pub(super) fn finding(&self) -> Finding {
+        let side = match self.dir {
+            Dir::Ingress => "ingress",
+            Dir::Egress => "egress",
+        };
+        let what = format!("{} at {side} of {}", self.program.words(), self.device);
+        let (severity, text) = match self.decides() {
+            true => (
+                Severity::Warning,
+                format!(
+                    "{what} is Cilium's: it may send the packet on and translate it itself; iptables and nftables do not decide here"
+                ),
+            ),
+            false => (
+                Severity::Info,
+                format!(
+                    "{what} is met on the way: what it does to the packet is not told by rules"
+                ),
+            ),
+        };
+        Finding {
+            text,
+            fix: Some(format!(
+                "trace one request (`srctrace --probe`): what leaves {} is the answer",
+                self.device
+            )),
+            data: serde_json::json!({
+                "device": self.device, "side": side, "program": self.program.name, "id": self.program.id,
+            }),
+            ..finding(Code::ProgramDecides, severity)
+        }
+    }
+}

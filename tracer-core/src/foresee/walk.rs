@@ -1,0 +1,348 @@
+//! The walk: namespace by namespace, each time the route and then the rules.
+
+use super::fare::{Ended, Fare, Leg};
+use super::{Forecast, Ground, Needs, Request, Routed, Sender};
+use crate::evaluate::{Assumption, Bits, End, Fate, Known, Outcome, Packet, Way, evaluate};
+use crate::event::NetnsId;
+use crate::inventory::{Namespace, Role, RouteAnswer, RouteQuestion};
+use crate::packet::{Proto, Tuple};
+use crate::report::OriginKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Namespaces on one way, at most.
+const LEGS: usize = 8;
+/// Ways, at most.
+const FARES: usize = 64;
+
+/// A walk under way.
+pub(super) struct Walk<'g, 'r> {
+    ground: &'g Ground<'g, 'r>,
+    proto: Proto,
+    found: Forecast<'r>,
+}
+
+/// The packet where it enters a namespace, or is made.
+#[derive(Clone, Debug)]
+struct Carried<'r> {
+    netns: NetnsId,
+    came: Option<u32>,
+    from: Option<IpAddr>,
+    src: Option<IpAddr>,
+    /// As whom the route is asked where the source is not known.
+    neighbour: Option<IpAddr>,
+    sport: Option<u16>,
+    dst: IpAddr,
+    dport: Option<u16>,
+    legs: Vec<Leg<'r>>,
+    assumed: Vec<Assumption>,
+}
+
+impl<'g, 'r> Walk<'g, 'r> {
+    pub(super) fn of(
+        ground: &'g Ground<'g, 'r>,
+        sender: &Sender,
+        request: &Request,
+    ) -> Forecast<'r> {
+        let mut walk = Self {
+            ground,
+            proto: request.proto,
+            found: Forecast {
+                fares: Vec::new(),
+                doubts: Vec::new(),
+                needs: Needs::default(),
+            },
+        };
+        let made_here = matches!(sender.kind, OriginKind::Pod | OriginKind::Node);
+        let mut start = Carried {
+            netns: sender.netns,
+            came: sender.iif.filter(|_| !made_here),
+            from: sender.src,
+            src: sender.src,
+            neighbour: neighbour(ground, sender, request.dst),
+            sport: request.sport,
+            dst: request.dst,
+            dport: request.dport,
+            legs: Vec::new(),
+            assumed: Vec::new(),
+        };
+        if made_here && start.src.is_none() {
+            let routed = walk.route(&start, start.dst);
+            start.src = routed.and_then(|routed| routed.src);
+            start.from = start.src;
+        }
+        let mut open = vec![start];
+        while let Some(next) = open.pop() {
+            if walk.found.fares.len() >= FARES {
+                walk.doubt("more ways than are followed".to_owned());
+                break;
+            }
+            open.extend(walk.leg(next));
+        }
+        walk.found.fares.reverse(); // the first branch was walked last
+        walk.found
+    }
+
+    fn doubt(&mut self, doubt: String) {
+        if !self.found.doubts.contains(&doubt) {
+            self.found.doubts.push(doubt);
+        }
+    }
+
+    fn route(&mut self, at: &Carried<'r>, dst: IpAddr) -> Option<Routed> {
+        let came = at
+            .came
+            .map(|dev| (at.src.or(at.neighbour).unwrap_or(unspecified(dst)), dev));
+        let question = RouteQuestion { dst, came };
+        if !self.ground.routes.knows(at.netns, question) {
+            self.found.needs.routes.insert((at.netns, question));
+        }
+        let routes = self.ground.routes;
+        routes.way(self.ground.inventory, at.netns, question)
+    }
+
+    fn ended(&mut self, at: Carried<'r>, ended: Ended, dst: Option<IpAddr>) {
+        self.found.fares.push(Fare {
+            legs: at.legs,
+            ended,
+            from: at.from,
+            source: at.src,
+            dst,
+            assumed: at.assumed,
+        });
+    }
+
+    /// One namespace; gives where the packet goes on.
+    fn leg(&mut self, at: Carried<'r>) -> Vec<Carried<'r>> {
+        let inventory = self.ground.inventory;
+        let Some(here) = inventory.namespaces.get(&at.netns) else {
+            let dst = Some(at.dst);
+            self.ended(at, Ended::Unknown, dst);
+            return Vec::new();
+        };
+        if !self.ground.rules.contains_key(&at.netns) {
+            self.found.needs.rules.insert(at.netns);
+            self.doubt("the rules of a namespace on the way were not read".to_owned());
+            let dst = Some(at.dst);
+            self.ended(at, Ended::Unknown, dst);
+            return Vec::new();
+        }
+        let mut open = Vec::new();
+        for (way, end, outcome) in self.ends(&at, here) {
+            open.extend(self.after(at.clone(), way, end, &outcome));
+        }
+        open
+    }
+
+    /// Every end of the packet's way through the rules of a namespace. A rule that turns it to another
+    /// destination also turns it to another way: the rules behind are asked for each anew.
+    fn ends(
+        &mut self,
+        at: &Carried<'r>,
+        here: &Namespace,
+    ) -> Vec<(Option<Routed>, End<'r>, Outcome<'r>)> {
+        let routed = self.route(at, at.dst);
+        let outcome = self.ask(at, here, routed);
+        for doubt in &outcome.doubts {
+            self.doubt(doubt.clone());
+        }
+        let mut dests: Vec<Option<IpAddr>> = Vec::new();
+        for end in &outcome.ends {
+            if !dests.contains(&end.dst.0) {
+                dests.push(end.dst.0);
+            }
+        }
+        let mut found = Vec::new();
+        for dst in dests {
+            let (routed, outcome) = match dst {
+                Some(dst) if dst != at.dst => {
+                    let routed = self.route(at, dst);
+                    (routed, self.ask(at, here, routed))
+                }
+                Some(_) => (routed, outcome.clone()),
+                None => (None, outcome.clone()),
+            };
+            let ends = outcome.ends.iter().filter(|end| end.dst.0 == dst);
+            let ends: Vec<_> = ends.cloned().collect();
+            found.extend(ends.into_iter().map(|end| (routed, end, outcome.clone())));
+        }
+        found
+    }
+
+    fn ask(&self, at: &Carried<'r>, here: &Namespace, routed: Option<Routed>) -> Outcome<'r> {
+        let name = |index: u32| here.links.get(&index).map(|link| link.name.clone());
+        let iif = match at.came {
+            Some(index) => name(index),
+            None => Some(String::new()),
+        };
+        let (way, oif) = match (at.came, routed.map(|r| r.answer)) {
+            (Some(_), Some(RouteAnswer::Local)) => (Way::Delivered, Some(String::new())),
+            (Some(_), Some(RouteAnswer::Out { ifindex, .. })) => (Way::Forwarded, name(ifindex)),
+            (Some(_), _) => (Way::Forwarded, None),
+            (None, Some(RouteAnswer::Out { ifindex, .. })) => (Way::Sent, name(ifindex)),
+            (None, Some(RouteAnswer::Local)) => (Way::Sent, self.loopback(at.netns).and_then(name)),
+            (None, _) => (Way::Sent, None),
+        };
+        let packet = packet(at, self.proto, iif.as_deref(), oif.as_deref());
+        match self.ground.rules.get(&at.netns) {
+            Some(rules) => evaluate(rules, &packet, way, here),
+            None => Outcome {
+                ends: Vec::new(),
+                doubts: Vec::new(),
+                near_misses: Vec::new(),
+                shadowed: Vec::new(),
+            },
+        }
+    }
+
+    /// The packet behind the rules of a namespace.
+    fn after(
+        &mut self,
+        mut at: Carried<'r>,
+        routed: Option<Routed>,
+        end: End<'r>,
+        outcome: &Outcome<'r>,
+    ) -> Option<Carried<'r>> {
+        let answer = routed.map(|r| r.answer);
+        let (dst, before, fate) = (end.dst, at.src, end.fate.clone());
+        let (src, sport) = end.src;
+        at.assumed.extend(end.assumed.iter().cloned());
+        let (oif, via) = match answer {
+            Some(RouteAnswer::Out { ifindex, via }) => (Some(ifindex), via),
+            Some(RouteAnswer::Local) if at.came.is_none() => (self.loopback(at.netns), None),
+            _ => (None, None),
+        };
+        at.legs.push(Leg {
+            netns: at.netns,
+            way: match (at.came, answer) {
+                (None, _) => Way::Sent,
+                (Some(_), Some(RouteAnswer::Local)) => Way::Delivered,
+                (Some(_), _) => Way::Forwarded,
+            },
+            iif: at.came,
+            oif,
+            via,
+            before,
+            end,
+            near_misses: outcome.near_misses.clone(),
+            shadowed: outcome.shadowed.clone(),
+        });
+        let ended = match (fate, answer) {
+            (_, Some(RouteAnswer::Refused(refusal))) => Ended::Refused(at.netns, refusal),
+            (Fate::Passes, Some(RouteAnswer::Local)) => Ended::Delivered(at.netns),
+            (Fate::Passes, Some(RouteAnswer::Out { ifindex, .. })) => {
+                let next = self.next(at.netns, ifindex, dst.0);
+                match (next, dst.0) {
+                    (Some(next), Some(addr)) if at.legs.len() < LEGS => {
+                        return Some(at.into_next(next, (src, sport), (addr, dst.1)));
+                    }
+                    (Some(_), _) => Ended::Unknown,
+                    (None, _) => Ended::Left {
+                        netns: at.netns,
+                        ifindex,
+                    },
+                }
+            }
+            (Fate::Passes, None) => Ended::Unknown,
+            _ => Ended::Stopped,
+        };
+        at.src = src;
+        self.ended(at, ended, dst.0);
+        None
+    }
+
+    /// The namespace of this node behind a device, and the device by which the packet comes in there, as
+    /// rules see it: of a bridge's port the bridge.
+    fn next(&self, netns: NetnsId, out: u32, dst: Option<IpAddr>) -> Option<(NetnsId, u32)> {
+        let inventory = self.ground.inventory;
+        let (peer, index) = match inventory.peer(netns, out) {
+            Some(peer) => peer,
+            None => self.behind_bridge(netns, out, dst?)?,
+        };
+        inventory.namespaces.get(&peer)?;
+        if inventory.role(peer) == Role::External {
+            return None;
+        }
+        let link = inventory.link(peer, index)?;
+        Some((peer, link.master.unwrap_or(index)))
+    }
+
+    fn loopback(&self, netns: NetnsId) -> Option<u32> {
+        let links = &self.ground.inventory.namespaces.get(&netns)?.links;
+        let mut found = links.iter().filter(|(_, link)| link.loopback);
+        found.next().map(|(index, _)| *index)
+    }
+
+    /// The pod that has an address and hangs on a port of this bridge.
+    fn behind_bridge(&self, netns: NetnsId, bridge: u32, dst: IpAddr) -> Option<(NetnsId, u32)> {
+        let inventory = self.ground.inventory;
+        let pod = inventory.pod_behind(netns, dst)?;
+        let links = &inventory.namespaces.get(&netns)?.links;
+        let ports = links.values().filter(|link| link.master == Some(bridge));
+        let mut peers = ports.filter_map(|link| link.peer);
+        peers.find(|(peer, _)| *peer == pod)
+    }
+}
+
+impl Carried<'_> {
+    /// The same packet where it comes into the next namespace.
+    fn into_next(
+        self,
+        (netns, came): (NetnsId, u32),
+        (src, sport): (Option<IpAddr>, Option<u16>),
+        (dst, dport): (IpAddr, Option<u16>),
+    ) -> Self {
+        Self {
+            netns,
+            came: Some(came),
+            src,
+            sport,
+            dst,
+            dport,
+            ..self
+        }
+    }
+}
+
+/// A router behind the device by which clients come in.
+fn neighbour(ground: &Ground<'_, '_>, sender: &Sender, dst: IpAddr) -> Option<IpAddr> {
+    let here = ground.inventory.namespaces.get(&sender.netns)?;
+    let by = here
+        .routes
+        .iter()
+        .filter(|route| Some(route.ifindex) == sender.iif);
+    let mut via = by.filter_map(|route| route.via);
+    via.find(|via| via.is_ipv4() == dst.is_ipv4())
+}
+
+fn unspecified(like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// The first packet of a new flow: it carries no mark (a socket of its sender set none, and a mark does
+/// not pass from one namespace to another, net/core/skbuff.c `skb_scrub_packet`).
+fn packet(at: &Carried<'_>, proto: Proto, iif: Option<&str>, oif: Option<&str>) -> Packet {
+    let tuple = Tuple {
+        src: at.src.unwrap_or(unspecified(at.dst)),
+        sport: at.sport.unwrap_or(0),
+        dst: at.dst,
+        dport: at.dport.unwrap_or(0),
+        proto,
+    };
+    let echo = if proto == Proto::ICMP { 8 } else { 128 };
+    Packet {
+        known: Known {
+            src: at.src.is_some(),
+            sport: at.sport.is_some(),
+            dport: at.dport.is_some() || proto.is_icmp(),
+        },
+        mark: Bits::all(0),
+        tcp_flags: (proto == Proto::TCP).then_some(TCP_SYN),
+        icmp: proto.is_icmp().then_some((echo, 0)),
+        ..Packet::first(tuple, iif, oif)
+    }
+}
+
+const TCP_SYN: u8 = 0x02;

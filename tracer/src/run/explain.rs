@@ -1,0 +1,114 @@
+//! `srctrace explain`: what the rules would do for a destination, for each kind of sender.
+
+use super::doctor;
+use super::failure::Failure;
+use super::plan;
+use super::terrain::{ROUNDS, Terrain};
+use crate::cli::{ExplainOptions, OutputFormat, OutputOptions};
+use crate::render::{self, Look, text};
+use crate::sink::{self, Sink};
+use std::net::IpAddr;
+use tracer_core::expect::ExitStatus;
+use tracer_core::foresee::{self, Needs, Request, Sender};
+use tracer_core::report::{Explain, Line, OriginKind, Summary};
+
+pub(super) fn explain(options: &ExplainOptions) -> Result<ExitStatus, Failure> {
+    let (addrs, notes) = options.addresses(plan::lookup)?;
+    for note in &notes {
+        sink::note(&format!("srctrace: {}\n", render::escape(note)));
+    }
+    let mut terrain = Terrain::new(&options.senders)?;
+    let mut lines = Vec::new();
+    for addr in addrs {
+        lines.extend(lines_for(&mut terrain, options, addr)?);
+    }
+    if lines.is_empty() {
+        return Err(Failure::Usage(
+            "nobody here could send that: no namespace that was asked about has an address of its family".to_owned(),
+        ));
+    }
+    print(&terrain, lines, &options.output)?;
+    Ok(ExitStatus::Done)
+}
+
+/// What would become of a request to one address, for each sender.
+fn lines_for(
+    terrain: &mut Terrain,
+    options: &ExplainOptions,
+    addr: IpAddr,
+) -> Result<Vec<Explain>, Failure> {
+    let mut senders = terrain.senders(&options.senders, addr.is_ipv4())?;
+    for sender in &mut senders {
+        sender.src = options.src.or(sender.src);
+    }
+    let requests: Vec<Request> = options
+        .protos(addr.is_ipv4())
+        .into_iter()
+        .map(|proto| Request {
+            dst: addr,
+            proto,
+            sport: None,
+            dport: options.port,
+        })
+        .collect();
+    Ok(foretold(terrain, &senders, &requests))
+}
+
+/// The lines for these senders, grouped; the machine is asked for what they need.
+pub(super) fn foretold(
+    terrain: &mut Terrain,
+    senders: &[Sender],
+    requests: &[Request],
+) -> Vec<Explain> {
+    for round in 1.. {
+        let mut needs = Needs::default();
+        let rules = terrain.indexed();
+        let ground = terrain.ground(&rules);
+        let mut lines = Vec::new();
+        for sender in senders {
+            let forecasts: Vec<_> = requests
+                .iter()
+                .map(|request| (*request, foresee::foresee(&ground, sender, request)))
+                .collect();
+            for (_, forecast) in &forecasts {
+                needs.absorb(forecast.needs.clone());
+            }
+            lines.extend(foresee::tell(&ground, sender, &forecasts).filter(is_of_use));
+        }
+        drop(rules);
+        if round == ROUNDS || !terrain.supply(&needs) {
+            return foresee::grouped(lines);
+        }
+    }
+    Vec::new()
+}
+
+/// A client from outside that would be sent back where it came from is none of this node's.
+fn is_of_use(line: &Explain) -> bool {
+    let back = line.path.iter().any(|leg| leg.iif == leg.oif);
+    line.origin.kind != OriginKind::External || !back
+}
+
+/// Prints the lines and a summary.
+fn print(terrain: &Terrain, lines: Vec<Explain>, output: &OutputOptions) -> Result<(), Failure> {
+    let mut sink = Sink::stdout();
+    if output.format == OutputFormat::Text {
+        let look = Look {
+            colour: sink::stdout_colour(),
+            names: output.names,
+            verbose: output.verbose,
+            width: sink::stdout_width(),
+        };
+        return Ok(sink.write(&text::explain(&lines, look))?);
+    }
+    let summary = Summary {
+        host: terrain.inventory.host.clone(),
+        ..doctor::summary()
+    };
+    let lines = lines.into_iter().map(|line| Line::Explain(Box::new(line)));
+    for line in lines.chain([Line::Summary(Box::new(summary))]) {
+        let json = render::json_line(&line).map_err(|e| Failure::Output(e.to_string()))?;
+        sink.write(&json)?;
+    }
+    Ok(())
+}

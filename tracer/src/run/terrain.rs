@@ -1,0 +1,241 @@
+//! What forecasts are made from: this machine, asked bit by bit as they need it, or a recording.
+
+use super::failure::Failure;
+use super::inquire::{Sides, add_tcx};
+use super::merge::Player;
+use super::plan;
+use crate::cli::SenderOptions;
+use crate::sink;
+use crate::system::netns::{Netns, discover};
+use crate::system::rules::{self, Programs, Stores};
+use crate::system::{self, Roots, Survey, pods, route};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use tracer_core::evaluate::Rules;
+use tracer_core::event::NetnsId;
+use tracer_core::foresee::{Ground, Needs, Routes, Sender, senders};
+use tracer_core::inventory::{Facts, Inventory, RouteQuestion};
+use tracer_core::ruleset::{Ruleset, Unread};
+
+/// Rounds of asking, at most: each leads a packet one namespace further.
+pub(super) const ROUNDS: usize = 12;
+
+/// The machine as far as it is known.
+pub(super) struct Terrain {
+    pub(super) inventory: Inventory,
+    pub(super) rules: BTreeMap<NetnsId, Ruleset>,
+    routes: Routes,
+    machine: Option<Machine>,
+}
+
+/// How to ask this machine.
+struct Machine {
+    roots: Roots,
+    survey: Survey,
+    programs: Programs,
+    stores: Stores,
+}
+
+impl Terrain {
+    /// What the options name.
+    pub(super) fn new(options: &SenderOptions) -> Result<Self, Failure> {
+        match &options.recording {
+            Some(file) => Self::recorded(file),
+            None => Self::live(options),
+        }
+    }
+
+    fn live(options: &SenderOptions) -> Result<Self, Failure> {
+        let roots = Roots::default();
+        let known = discover(&roots);
+        let node = match &options.node_netns {
+            Some(given) => plan::by_ref(&roots, &known, given)?,
+            None => Netns::own(&roots)?,
+        };
+        let scope = plan::scope(&roots, &known, &options.scope)?;
+        let survey = Survey::take(&roots, &node, scope)?;
+        let mut inventory = survey.inventory().clone();
+        add_programs(&node, &mut inventory);
+        Ok(Self {
+            inventory,
+            rules: BTreeMap::new(),
+            routes: Routes::default(),
+            machine: Some(Machine {
+                stores: Stores::of_kernel(&roots)?,
+                programs: Programs::find(),
+                survey,
+                roots,
+            }),
+        })
+    }
+
+    /// As the recording's machine was at its end.
+    fn recorded(file: &Path) -> Result<Self, Failure> {
+        let mut player = Player::open(file)?;
+        while player.step()?.is_some() {}
+        player.remark();
+        Ok(Self {
+            inventory: player.replay.inventory().clone(),
+            rules: player.replay.rules().clone(),
+            routes: Routes::default(),
+            machine: None,
+        })
+    }
+
+    /// The senders that are asked about; those of a recording whose rules it has.
+    pub(super) fn senders(
+        &self,
+        options: &SenderOptions,
+        v4: bool,
+    ) -> Result<Vec<Sender>, Failure> {
+        let wanted = self.wanted(options)?;
+        let live = self.machine.is_some();
+        let mut all = senders(&self.inventory, v4);
+        all.retain(|sender| {
+            wanted
+                .as_ref()
+                .is_none_or(|ids| ids.contains(&sender.netns))
+        });
+        all.retain(|sender| live || self.rules.contains_key(&sender.netns));
+        Ok(all)
+    }
+
+    fn wanted(&self, options: &SenderOptions) -> Result<Option<BTreeSet<NetnsId>>, Failure> {
+        if options.netns.is_empty() && options.pods.is_empty() {
+            return Ok(None);
+        }
+        let mut ids = BTreeSet::new();
+        let Some(machine) = &self.machine else {
+            return self.recorded_names(options).map(Some);
+        };
+        let (roots, survey) = (&machine.roots, &machine.survey);
+        for given in &options.netns {
+            ids.insert(plan::by_ref(roots, survey.discovery(), given)?.id);
+        }
+        for pod in &options.pods {
+            ids.insert(pods::resolve_pod(roots, survey, &plan::pod_name(pod))?.id);
+        }
+        Ok(Some(ids))
+    }
+
+    fn recorded_names(&self, options: &SenderOptions) -> Result<BTreeSet<NetnsId>, Failure> {
+        let names = options.netns.iter().map(|given| match given {
+            crate::cli::NetnsRef::Name(name) => name.clone(),
+            crate::cli::NetnsRef::Pid(pid) => pid.to_string(),
+            crate::cli::NetnsRef::Path(path) => path.display().to_string(),
+        });
+        let names: Vec<String> = names
+            .chain(options.pods.iter().map(plan::pod_name))
+            .collect();
+        let mut ids = BTreeSet::new();
+        for name in &names {
+            let is = |text: &Option<String>| {
+                text.as_ref().is_some_and(|known| {
+                    known == name || known.rsplit('/').next() == Some(name.as_str())
+                })
+            };
+            let spaces = self.inventory.namespaces.iter();
+            let found = spaces.filter(|(_, ns)| is(&ns.name) || is(&ns.pod));
+            let before = ids.len();
+            ids.extend(found.map(|(id, _)| *id));
+            if ids.len() == before {
+                return Err(Failure::Usage(
+                    crate::render::escape(&format!(
+                        "{name}: the recording has no namespace or pod of that name"
+                    ))
+                    .into_owned(),
+                ));
+            }
+        }
+        Ok(ids)
+    }
+
+    /// The rules, made ready to be asked.
+    pub(super) fn indexed(&self) -> BTreeMap<NetnsId, Rules<'_>> {
+        let rules = self.rules.iter();
+        rules.map(|(id, rules)| (*id, Rules::new(rules))).collect()
+    }
+
+    pub(super) fn ground<'g, 'r>(
+        &'g self,
+        rules: &'g BTreeMap<NetnsId, Rules<'r>>,
+    ) -> Ground<'g, 'r> {
+        Ground {
+            inventory: &self.inventory,
+            rules,
+            routes: &self.routes,
+        }
+    }
+
+    /// Asks the machine for what is needed; whether that brought anything. Nothing can be asked of a
+    /// recording.
+    pub(super) fn supply(&mut self, needs: &Needs) -> bool {
+        let Some(machine) = &self.machine else {
+            return false;
+        };
+        let mut questions: BTreeMap<NetnsId, Vec<RouteQuestion>> = BTreeMap::new();
+        for (netns, question) in &needs.routes {
+            questions.entry(*netns).or_default().push(*question);
+        }
+        for (netns, questions) in &questions {
+            let ways = machine
+                .survey
+                .netns(*netns)
+                .map(|at| route::ways(at, questions));
+            let ways = ways.and_then(Result::ok);
+            let none = || questions.iter().map(|question| (*question, None)).collect();
+            for (question, answer) in ways.unwrap_or_else(none) {
+                self.routes.note(*netns, question, answer);
+            }
+        }
+        for netns in &needs.rules {
+            let rules = machine.read(*netns);
+            self.rules.insert(*netns, rules);
+        }
+        !needs.is_empty()
+    }
+}
+
+impl Machine {
+    fn read(&self, id: NetnsId) -> Ruleset {
+        let why = match self.survey.netns(id) {
+            Some(netns) => match rules::read(netns, &self.roots, self.stores, &self.programs) {
+                Ok(rules) => return rules,
+                Err(error) => error.to_string(),
+            },
+            None => "the namespace is gone".to_owned(),
+        };
+        Ruleset {
+            unread: vec![Unread::new("the rules", why)],
+            ..Ruleset::default()
+        }
+    }
+}
+
+/// The programs on the node's devices: they may send packets past the rules.
+fn add_programs(node: &Netns, inventory: &mut Inventory) {
+    let Some(ns) = inventory.namespaces.get(&node.id) else {
+        return;
+    };
+    let devices = ns
+        .links
+        .iter()
+        .map(|(index, link)| (*index, link.name.clone()));
+    let devices: BTreeMap<u32, String> = devices.collect();
+    let found = system::programs(node, devices.keys().copied().collect::<Vec<_>>());
+    let mut programs: Sides = match found {
+        Ok(programs) => programs,
+        Err(error) => {
+            sink::note(&format!(
+                "srctrace: programs on the node's devices cannot be listed: {error}\n"
+            ));
+            return;
+        }
+    };
+    add_tcx(node, &devices, &mut programs);
+    let facts = Facts {
+        programs,
+        ..Facts::default()
+    };
+    inventory.facts.entry(node.id).or_default().absorb(facts);
+}
