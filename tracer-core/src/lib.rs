@@ -7,6 +7,7 @@
 pub mod attribute;
 pub mod btf;
 pub mod capture;
+pub mod compare;
 pub mod evaluate;
 pub mod event;
 pub mod expect;

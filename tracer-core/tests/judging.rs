@@ -4,7 +4,7 @@ mod notation;
 
 use notation::Scenario;
 use tracer_core::event::{Conntrack, NetnsId};
-use tracer_core::expect::{ExitStatus, Expectation, Expectations, Source};
+use tracer_core::expect::{Denied, ExitStatus, Expectation, Expectations, Source};
 use tracer_core::group::Groups;
 use tracer_core::inventory::{Namespace, NotTheNode};
 use tracer_core::journey::Settings;
@@ -128,6 +128,61 @@ fn expectations_are_named_as_they_were_given() {
     );
 }
 
+/// What `--expect-denied` makes of a flow that ended so: held, violated, or cannot be told.
+#[test]
+fn a_denial_needs_proof_and_the_right_cause() {
+    use serde_json::json;
+    let host = scenario("a2-exempt").inventory;
+    let ended = |code: &str, found: &[&str], refused: Option<(&str, Option<&str>)>| {
+        let mut flow = flow("a2-exempt");
+        flow.delivery.code = serde_json::from_value(json!(code)).expect("a code");
+        flow.delivery.refused_by = refused.map(|(kind, place)| {
+            let by = json!({"addr": "10.20.30.40", "kind": kind, "hop": 1, "where": place});
+            serde_json::from_value(by).expect("a refusal")
+        });
+        flow.findings = found
+            .iter()
+            .map(|code| {
+                let finding = json!({"code": code, "severity": "error", "text": "", "fix": null,
+                    "rule": null, "hop": null, "data": {"direction": "request"}});
+                serde_json::from_value(finding).expect("a finding")
+            })
+            .collect();
+        ["policy", "route", "any"].map(|by| {
+            let by = by.parse().expect("a denial");
+            let mut expectations = Expectations::new([Expectation::Denied(by)]);
+            let _ = expectations.judge(&flow, &host);
+            expectations.lines()[0].held
+        })
+    };
+    let (yes, no) = (Some(true), Some(false));
+    assert_eq!(ended("dropped", &["policy-drop"], None), [yes, no, yes]);
+    let rejected = Some(("port-unreachable", Some("node")));
+    assert_eq!(ended("refused", &["policy-drop"], rejected), [yes, no, yes]);
+    assert_eq!(ended("dropped", &["no-route"], None), [no, yes, yes]);
+    assert_eq!(ended("dropped", &["rp-filter"], None), [no, no, yes]);
+    assert_eq!(
+        ended("dropped", &["dropped-by-program"], None),
+        [None, no, yes]
+    );
+    assert_eq!(ended("dropped", &[], None), [None, None, yes]);
+    let beyond = |kind| ended("refused", &[], Some((kind, None)));
+    assert_eq!(beyond("admin-prohibited"), [yes, no, yes]);
+    assert_eq!(beyond("rst"), [None, no, yes]);
+    assert_eq!(beyond("net-unreachable"), [None, None, yes]);
+    // Silence proves nothing, an answer does.
+    assert_eq!(ended("no-reply", &[], None), [None; 3]);
+    assert_eq!(ended("in-progress", &[], None), [None; 3]);
+    for through in ["completed", "handshake-only", "reply-lost"] {
+        assert_eq!(ended(through, &[], None), [no; 3], "{through}");
+    }
+    let wrong = "firewall".parse::<Denied>().expect_err("no denial");
+    assert_eq!(
+        wrong.to_string(),
+        "\"firewall\" does not say what is to deny it: give policy, route or any"
+    );
+}
+
 #[test]
 fn an_expectation_without_flows_is_neither() {
     let line = Expectations::new([Expectation::Reply]).lines();
@@ -138,6 +193,7 @@ fn an_expectation_without_flows_is_neither() {
         skipped: 0,
         violations: 0,
         uncertain: 0,
+        by: Vec::new(),
     };
     assert_eq!(line, [nothing]);
 }

@@ -40,7 +40,7 @@ fn probe_holds() -> Result<()> {
     let (lab, [peer, _exempt]) = lab_with_servers("probe")?;
     let report = probe(&lab, "10.20.30.40:443", &["--expect-source", "node"])?;
     same("exit status", report.status, Some(0)).context(report.stderr.clone())?;
-    let should = json!({"expect": "source=node", "held": true, "flows": 1, "skipped": 0, "violations": 0, "uncertain": 0});
+    let should = json!({"expect": "source=node", "held": true, "flows": 1, "skipped": 0, "violations": 0, "uncertain": 0, "by": ["iptables-legacy nat/IP-MASQ 2"]});
     same("the expectation", expectation(&report)?, should)?;
     let seen: Vec<String> = peer
         .seen()
@@ -65,7 +65,7 @@ fn probe_violated() -> Result<()> {
     let (lab, [_peer, exempt]) = lab_with_servers("violated")?;
     let report = probe(&lab, "10.30.0.10:443", &["--expect-source", "node"])?;
     same("exit status", report.status, Some(1)).context(report.stderr.clone())?;
-    let should = json!({"expect": "source=node", "held": false, "flows": 1, "skipped": 0, "violations": 1, "uncertain": 0});
+    let should = json!({"expect": "source=node", "held": false, "flows": 1, "skipped": 0, "violations": 1, "uncertain": 0, "by": ["iptables-legacy nat/IP-MASQ 1"]});
     same("the expectation", expectation(&report)?, should)?;
     same("connections", exempt.seen().len(), 1)?;
     let kept = probe(&lab, "10.30.0.10:443", &["--expect-source", "preserved"])?;

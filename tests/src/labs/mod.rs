@@ -1,11 +1,13 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
 mod captured;
+mod changed;
 mod config;
 mod contract;
 mod counts;
 mod covers;
 mod debug_container;
+mod denied;
 mod drops;
 mod elsewhere;
 mod expectations;
@@ -204,9 +206,11 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         gateways::CASES,
         ground::CASES,
         captured::CASES,
+        changed::CASES,
         contract::CASES,
         counts::CASES,
         debug_container::CASES,
+        denied::CASES,
         drops::answers::CASES,
         drops::filter::CASES,
         drops::noise::CASES,

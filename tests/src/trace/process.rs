@@ -109,6 +109,15 @@ impl Trace {
         self.stdout.wait(Duration::ZERO, there).is_ok()
     }
 
+    /// Waits until a line that it has printed contains `text`.
+    ///
+    /// # Errors
+    /// When none does in time.
+    pub fn wait_prints(&self, text: &str) -> Result<()> {
+        let there = |lines: &[String]| lines.iter().any(|line| line.contains(text));
+        self.stdout.wait(DEADLINE, there)
+    }
+
     /// Waits until a line on its standard error contains `text`.
     ///
     /// # Errors

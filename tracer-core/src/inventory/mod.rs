@@ -3,6 +3,7 @@
 
 mod facts;
 mod node;
+mod range;
 mod roles;
 mod routes;
 mod tunnel;
@@ -11,6 +12,7 @@ pub use facts::{
     Attached, ConntrackCounts, Facts, Inquiry, Refusal, RouteAnswer, RouteQuestion, answers_way,
 };
 pub use node::NotTheNode;
+pub use range::{PodRange, RangeKnown};
 pub use roles::Role;
 pub use tunnel::{Carrier, Holder, Proof, Tunnel};
 

@@ -1,6 +1,9 @@
 //! The `flow` object.
 
-use super::{Code, Delivery, Drop, Finding, PointView, ProtoTuple, Proxy, Rewrite, TupleView};
+use super::{
+    Code, Delivery, Drop, Finding, PointView, ProtoTuple, Proxy, Rewrite, RewriteDirection,
+    RewriteField, Rule, TupleView,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -54,6 +57,38 @@ impl Flow {
             .filter(of_those)
             .filter_map(name)
             .collect()
+    }
+}
+
+impl Flow {
+    /// Whether this was found.
+    #[must_use]
+    pub fn has(&self, code: Code) -> bool {
+        self.findings.iter().any(|f| f.code == code)
+    }
+
+    /// The last change of its source on the way out.
+    #[must_use]
+    pub fn source_rewrite(&self) -> Option<&Rewrite> {
+        self.rewrites
+            .iter()
+            .rfind(|r| r.direction == RewriteDirection::Request && r.field == RewriteField::Src)
+    }
+
+    /// The rule that gave it its source: the one that rewrote it, else the one that exempted it.
+    #[must_use]
+    pub fn source_rule(&self) -> Option<&Rule> {
+        if let Some(rewrite) = self.source_rewrite() {
+            return rewrite.rule.as_ref();
+        }
+        let exempts = |f: &&Finding| matches!(f.code, Code::ExemptByRule | Code::ExemptBySet);
+        self.findings.iter().find(exempts)?.rule.as_ref()
+    }
+
+    /// The rule or policy that stopped it, or its answer.
+    #[must_use]
+    pub fn stopped_by(&self) -> Option<&Rule> {
+        self.drops.iter().find_map(|drop| drop.rule.as_ref())
     }
 }
 

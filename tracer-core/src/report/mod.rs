@@ -4,18 +4,21 @@
 //! added; none is renamed or given another meaning without a new [`SCHEMA`] number. Every key is
 //! always present, `null` when unknown or not applicable.
 
+mod change;
 mod config;
 mod delivery;
 mod explain;
 mod findings;
 mod flow;
-mod point;
 mod map;
+mod point;
+mod read;
 mod rewrite;
 mod summary;
 mod tuple;
 
 pub use crate::event::Dir;
+pub use change::{Change, Compared, PathView, SourceSeen};
 pub use config::{
     AgentProcess, ConfigEntry, ConfigReport, EditReport, PlanPath, PlanReport, PlannedSource, Stage,
 };
@@ -25,8 +28,9 @@ pub use findings::{Code, Finding, Severity};
 pub use flow::{
     ConntrackView, End, Flow, Hop, Origin, OriginKind, OriginProcess, Packets, SourceCode, Verdict,
 };
-pub use point::{PointSeen, PointSum, PointView};
 pub use map::{Map, MapChange, Said, SaidShort, SourceIs};
+pub use point::{PointSeen, PointSum, PointView};
+pub use read::{BadReport, Item, Reader};
 pub use rewrite::{
     AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, RewriteHook,
     Rule, RuleEvidence, Tc, Where,
@@ -50,6 +54,10 @@ pub enum Line {
     Summary(Box<Summary>),
     /// One line of `doctor`.
     Capability(Capability),
+    /// A path whose source changed, of `diff`.
+    Change(Box<Change>),
+    /// What `diff` compared.
+    Compared(Box<Compared>),
     /// One line of `explain`.
     Explain(Box<Explain>),
     /// One prefix of `map`.

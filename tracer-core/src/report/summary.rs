@@ -135,6 +135,9 @@ pub struct ExpectLine {
     pub violations: u64,
     /// Flows of which it cannot be told, from what was sighted: not judged.
     pub uncertain: u64,
+    /// The rules that made the judged flows what they are, in short; at most eight.
+    #[serde(default)]
+    pub by: Vec<String>,
 }
 
 /// One line of `doctor`.

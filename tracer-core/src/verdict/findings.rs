@@ -1,12 +1,10 @@
 //! What a person on call should know beside the verdict.
 
-use super::Context;
-use super::carried::is_overlay;
 use super::reply::unasked_reply;
 use super::source::source_changes;
-use crate::attribute::{left_unseen, original};
+use super::{Context, far_side};
+use crate::attribute::left_unseen;
 use crate::journey::{Direction, Exchange, Journey};
-use crate::packet::Proto;
 use crate::report::{
     Code, Delivery, DeliveryCode, Finding, Rewrite, RewriteDirection, RewriteField, Severity,
     SourceCode, Verdict,
@@ -32,7 +30,7 @@ pub(super) fn findings(
     found.extend(predates(journey));
     found.extend(double_rewrite(rewrites));
     found.extend(port_rewritten(journey, rewrites));
-    found.extend(peer_route(journey, delivery, verdict));
+    found.extend(far_side::peer_route(journey, delivery, verdict, context));
     found.extend(peer_closed(journey, delivery));
     found.extend(unasked_reply(journey, rewrites));
     found.extend(ambiguous(journey));
@@ -100,34 +98,6 @@ fn port_rewritten(journey: &Journey, rewrites: &[Rewrite]) -> Option<Finding> {
         hop: change.between[1],
         data: json!({"from": change.from.port, "to": change.to.port}),
         ..finding(Code::PortRewritten, Severity::Info)
-    })
-}
-
-fn peer_route(journey: &Journey, delivery: &Delivery, verdict: &Verdict) -> Option<Finding> {
-    let unanswered =
-        delivery.code == DeliveryCode::NoReply && verdict.source == SourceCode::SourcePreserved;
-    let source = verdict.source_on_wire.filter(|_| unanswered)?;
-    if is_overlay(journey.opened) {
-        return None;
-    }
-    let to = original(journey).dst;
-    let mut text = format!(
-        "the request left here as {source} and nothing came back: {to} may have no route to \
-         {source}, or it was lost or dropped on the way"
-    );
-    let proto = journey.opened.proto;
-    if proto != Proto::TCP && !proto.is_icmp() {
-        text.push_str("; it may have taken effect there all the same");
-    }
-    Some(Finding {
-        text,
-        fix: Some(format!(
-            "on the far side, look for a route to {source} (`ip route get {source}`) and capture \
-             there whether the request arrives, and from which address it is answered"
-        )),
-        hop: delivery.last_seen,
-        data: json!({"source": source, "destination": to}),
-        ..finding(Code::PeerRouteSuspected, Severity::Warning)
     })
 }
 

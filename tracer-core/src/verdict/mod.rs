@@ -3,6 +3,7 @@
 mod carried;
 mod delivery;
 mod drops;
+mod far_side;
 mod findings;
 mod origin;
 mod peer;
@@ -20,6 +21,7 @@ pub(crate) use view::id;
 pub use view::sighting;
 
 pub(crate) use findings::{double_rewrite, finding, is_doubt};
+pub(crate) use rules::{name as rule_name, stopper_name};
 pub(crate) use source::agent as agent_words;
 pub(crate) use view::time as utc;
 

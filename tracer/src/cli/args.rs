@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
-use tracer_core::expect::Source;
+use tracer_core::expect::{Denied, Source};
 
 const ABOUT: &str = "Names the hop that rewrote a flow's source address";
 const LONG_ABOUT: &str = "Watches real packets on this node and names the hop that changed a flow's \
@@ -22,6 +22,9 @@ const AFTER_HELP: &str = "Examples:
 
 Exit status: 0 done and every expectation holds, 1 an expectation was violated, 2 wrong usage,
 3 cannot trace here, 4 no matching traffic, 5 not certain, 6 output failed.";
+
+const DIFF_HELP: &str = "Exit status: 1 a source changed, 0 none did, 2 a file is malformed, \
+4 the files have no path in common, 5 the sources of those cannot be told.";
 
 #[derive(Debug, Parser)]
 #[command(name = "srctrace", version, about = ABOUT, long_about = LONG_ABOUT, after_help = AFTER_HELP)]
@@ -52,6 +55,19 @@ pub(super) enum Sub {
         pcap: Option<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
+    },
+    /// Compare two recordings or JSON reports: whose source changed, one line each (needs no root)
+    #[command(after_help = DIFF_HELP)]
+    Diff {
+        /// A recording (--record), or what --output json printed
+        #[arg(value_name = "BEFORE")]
+        before: PathBuf,
+        /// The same, of later
+        #[arg(value_name = "AFTER")]
+        after: PathBuf,
+        /// How to print it
+        #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+        output: DoctorOutput,
     },
     /// Say which rule would decide for a destination, for each kind of sender; sends nothing
     Explain(Box<ExplainArgs>),
@@ -125,7 +141,7 @@ pub(super) struct SenderArgs {
     pub(super) from_report: Option<PathBuf>,
 }
 
-/// How `doctor` prints.
+/// How commands print that do not trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DoctorOutput {
     /// A table for people.
@@ -281,6 +297,9 @@ pub(super) struct TraceArgs {
     /// Flows must be answered
     #[arg(long, help_heading = "Check")]
     pub(super) expect_reply: bool,
+    /// Flows must be stopped, and by this: policy (a rule), route (none, or one that refuses) or any
+    #[arg(long, value_name = "BY", value_parser = parse::expect_denied, conflicts_with = "expect_reply", help_heading = "Check")]
+    pub(super) expect_denied: Option<Denied>,
     /// The source that the far side says it saw; compared and recorded
     #[arg(long, value_name = "ADDR", value_parser = parse::address, help_heading = "Check")]
     pub(super) peer_saw: Option<IpAddr>,

@@ -21,8 +21,8 @@ pub use error::UsageError;
 pub use explain::{ExplainOptions, MapOptions, SenderOptions};
 pub use generate::{completions, man};
 pub use options::{
-    CheckOptions, FilterOptions, Grouping, MergeOptions, OutputOptions, RecordOptions, StopOptions,
-    TraceOptions,
+    CheckOptions, DiffOptions, FilterOptions, Grouping, MergeOptions, OutputOptions, RecordOptions,
+    StopOptions, TraceOptions,
 };
 pub use parse::{FromRef, NetnsRef, PodRef, PortRange};
 pub use point::PointSpec;
@@ -39,6 +39,8 @@ pub enum Command {
     Trace(Box<TraceOptions>),
     /// Join recordings.
     Merge(MergeOptions),
+    /// Compare two recordings or reports.
+    Diff(DiffOptions),
     /// Say which rule would decide.
     Explain(Box<ExplainOptions>),
     /// Tell every destination's source.
@@ -81,6 +83,15 @@ where
             pcap,
             output,
         }) => Command::Merge(MergeOptions::check(files, pcap, &output)?),
+        Some(args::Sub::Diff {
+            before,
+            after,
+            output,
+        }) => Command::Diff(DiffOptions {
+            before,
+            after,
+            output,
+        }),
         Some(args::Sub::Explain(args)) => {
             Command::Explain(Box::new(ExplainOptions::from_args(*args)?))
         }

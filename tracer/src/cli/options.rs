@@ -1,6 +1,6 @@
 //! What a trace is asked to do, checked as a whole.
 
-use super::args::{OutputArgs, OutputFormat, ProtoArg, RuleMode, TapMode, TraceArgs};
+use super::args::{DoctorOutput, OutputArgs, OutputFormat, ProtoArg, RuleMode, TapMode, TraceArgs};
 use super::dest::DestSpec;
 use super::error::UsageError;
 use super::parse::{NetnsRef, PodRef, PortRange};
@@ -12,7 +12,7 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 use tracer_common::MAX_PORT_RANGES;
-use tracer_core::expect::{Expectation, Expectations, Source};
+use tracer_core::expect::{Denied, Expectation, Expectations, Source};
 use tracer_core::packet::Proto;
 use tracer_core::trace::Checks;
 
@@ -67,6 +67,17 @@ pub struct MergeOptions {
     pub output: OutputOptions,
 }
 
+/// A checked diff command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiffOptions {
+    /// A recording or report.
+    pub before: PathBuf,
+    /// A later one.
+    pub after: PathBuf,
+    /// How to print.
+    pub output: DoctorOutput,
+}
+
 /// Which flows to trace. Every part that is not empty must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterOptions {
@@ -102,6 +113,8 @@ pub struct CheckOptions {
     pub source: Option<Source>,
     /// Flows must be answered.
     pub reply: bool,
+    /// Flows must be stopped, by this.
+    pub denied: Option<Denied>,
     /// The source that the far side says it saw.
     pub peer_saw: Option<IpAddr>,
 }
@@ -167,6 +180,7 @@ impl TraceOptions {
             check: CheckOptions {
                 source: args.expect_source,
                 reply: args.expect_reply,
+                denied: args.expect_denied,
                 peer_saw: args.peer_saw,
             },
             record: args.record.map(|file| RecordOptions {
@@ -218,13 +232,20 @@ impl OutputOptions {
 }
 
 impl CheckOptions {
+    /// What was expected, in the order of the options.
+    #[must_use]
+    pub fn expectations(&self) -> Vec<Expectation> {
+        let source = self.source.map(Expectation::Source);
+        let reply = self.reply.then_some(Expectation::Reply);
+        let denied = self.denied.map(Expectation::Denied);
+        source.into_iter().chain(reply).chain(denied).collect()
+    }
+
     /// What flows are compared with.
     #[must_use]
     pub fn checks(&self) -> Checks {
-        let source = self.source.map(Expectation::Source);
-        let reply = self.reply.then_some(Expectation::Reply);
         Checks {
-            expectations: Expectations::new(source.into_iter().chain(reply)),
+            expectations: Expectations::new(self.expectations()),
             peer_saw: self.peer_saw,
         }
     }

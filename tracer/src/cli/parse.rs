@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
-use tracer_core::expect::Source;
+use tracer_core::expect::{Denied, Source};
 
 /// Destination ports, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -223,6 +223,11 @@ pub(super) fn duration(text: &str) -> Result<Limit, String> {
         return Err(format!("that is more than a year; {accepted}"));
     }
     Ok(Limit((!time.is_zero()).then_some(time)))
+}
+
+pub(super) fn expect_denied(text: &str) -> Result<Denied, String> {
+    text.parse()
+        .map_err(|_| "accepted are policy, route, any".to_owned())
 }
 
 pub(super) fn expect_source(text: &str) -> Result<Source, String> {

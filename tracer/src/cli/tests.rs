@@ -29,6 +29,7 @@ fn help() {
     insta::assert_snapshot!("help-short", shown("-h"));
     insta::assert_snapshot!("help-doctor", shown("doctor --help"));
     insta::assert_snapshot!("help-merge", shown("merge --help"));
+    insta::assert_snapshot!("help-diff", shown("diff --help"));
     assert_eq!(
         shown("--version"),
         concat!("srctrace ", env!("CARGO_PKG_VERSION"), "\n")
@@ -188,6 +189,8 @@ const MALFORMED: &[&str] = &[
     "10.0.0.1 --expect-source elsewhere",
     "10.0.0.1 --expect-source 10.0.0.0/99",
     "10.0.0.1 --peer-saw nobody",
+    "10.0.0.1 --expect-denied firewall",
+    "10.0.0.1 --expect-denied any --expect-reply",
     "10.0.0.1 --redact",
     "10.0.0.1 --record a.srct --snaplen 64",
     "10.0.0.1 --pcap",
@@ -199,6 +202,8 @@ const MALFORMED: &[&str] = &[
     "completions",
     "completions cmd",
     "doctor --output yaml",
+    "diff a.srct",
+    "diff a.srct b.srct c.srct",
     "schema now",
 ];
 

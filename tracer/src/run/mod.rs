@@ -3,12 +3,14 @@
 mod bugs;
 mod clock;
 mod config;
+mod diff;
 mod doctor;
 mod doubts;
 mod entries;
 mod explain;
 mod failure;
 mod gone;
+mod given;
 mod inquire;
 mod intake;
 mod judge;
@@ -66,6 +68,7 @@ fn execute(command: &Command) -> Result<ExitStatus, Failure> {
     match command {
         Command::Trace(options) => trace::trace(options),
         Command::Merge(options) => merge::merge(options),
+        Command::Diff(options) => diff::diff(options),
         Command::Explain(options) => explain::explain(options),
         Command::Map(options) => map::map(options),
         Command::Doctor(output) => doctor::doctor(*output),

@@ -10,7 +10,6 @@ use crate::system::host;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
-use tracer_core::expect::Expectation;
 use tracer_core::journey;
 use tracer_core::point::Point;
 use tracer_core::recording::{Clock, Encoder, Header, Record, Redactor, Requested, Settings};
@@ -69,7 +68,7 @@ impl Recorder {
                 journey: journey::Settings::default(),
                 wanted,
                 points,
-                expectations: expectations(options),
+                expectations: options.check.expectations(),
                 peer_saw: options.check.peer_saw,
             },
             redacted: self.redactor.as_ref().map(Redactor::id),
@@ -137,13 +136,6 @@ fn requested(options: &TraceOptions, plan: &Plan) -> Requested {
         dests: dests.iter().map(|dest| dest.net).collect(),
         narrowed: narrowed.contains(&true),
     }
-}
-
-fn expectations(options: &TraceOptions) -> Vec<Expectation> {
-    let check = &options.check;
-    let source = check.source.map(Expectation::Source);
-    let reply = check.reply.then_some(Expectation::Reply);
-    source.into_iter().chain(reply).collect()
 }
 
 /// A secret that nobody knows, not even we a moment later.

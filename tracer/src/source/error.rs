@@ -33,6 +33,9 @@ pub enum SourceError {
         "{0}: its packets are of link type {1}, which is not read: Ethernet, Linux cooked (v1 and v2), raw IP and BSD loopback are"
     )]
     Link(String, u32),
+    /// Too much to hold.
+    #[error("{0}: larger than {1} MiB; give it in parts")]
+    TooLarge(String, u64),
     /// Nothing in it.
     #[error("{0}: it ends before its header: nothing was recorded")]
     Empty(String),

@@ -3,10 +3,12 @@
 mod capture;
 mod error;
 mod recording;
+mod report;
 
 pub use capture::CaptureFile;
 pub use error::SourceError;
 pub use recording::RecordingFile;
+pub use report::{Given, open_any};
 
 use std::fs::File;
 use std::io::Read as _;

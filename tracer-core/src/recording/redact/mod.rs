@@ -112,7 +112,10 @@ impl Redactor {
             group.violates.iter_mut().for_each(|t| self.text(t));
         }
         let expect = summary.expect.iter_mut();
-        expect.for_each(|line| self.text(&mut line.expect));
+        expect.for_each(|line| {
+            self.text(&mut line.expect);
+            line.by.iter_mut().for_each(|t| self.text(t));
+        });
     }
 
     fn unavailable(&mut self, what: &mut Unavailable) {

@@ -2,6 +2,7 @@
 
 use super::super::escape;
 use super::super::look::{Look, Role, name};
+use super::choices::choices;
 use super::hops::hops;
 use super::last::last;
 use super::points;
@@ -265,6 +266,7 @@ fn told(flow: &Flow, finding: &Finding, look: Look) -> String {
         let line = format!("     fix: {}", escape(fix));
         text.push_str(&format!("{}\n", look.wrap(&line)));
     }
+    text.push_str(&choices(&finding.data, look));
     text
 }
 

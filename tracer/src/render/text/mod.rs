@@ -1,5 +1,7 @@
 //! Text for people.
 
+mod change;
+mod choices;
 mod config;
 mod explain;
 mod flow;
@@ -14,6 +16,7 @@ mod rewrite;
 mod summary;
 pub(super) mod words;
 
+pub use change::{change, compared};
 pub use config::{config, edit, plans};
 pub use explain::explain;
 pub use flow::flow;

@@ -80,9 +80,17 @@ fn expected(line: &ExpectLine, look: Look) -> String {
         0 => String::new(),
         n => format!("; {} older than the trace, skipped", flows(n)),
     };
+    let by = match line.by.as_slice() {
+        [] => String::new(),
+        rules => format!("; by {}", escape(&rules.join(", "))),
+    };
+    let silence = match line.uncertain {
+        1.. if line.expect.starts_with("denied=") => "; silence alone is no proof of a denial",
+        _ => "",
+    };
     let what = escape(&line.expect);
     let line = format!(
-        "expect {what}: {} {about}{uncertain}{skipped}",
+        "expect {what}: {} {about}{by}{uncertain}{silence}{skipped}",
         look.paint(role, word)
     );
     format!("{}\n", look.wrap(&line))

@@ -331,6 +331,7 @@ fn the_end_of_a_run() {
         skipped: 1,
         violations: 308,
         uncertain: 0,
+        by: vec!["iptables-legacy nat/IP-MASQ 3".into()],
     });
     end.expect.push(ExpectLine {
         expect: "source=node".into(),
@@ -339,6 +340,16 @@ fn the_end_of_a_run() {
         skipped: 1,
         violations: 0,
         uncertain: 2,
+        by: Vec::new(),
+    });
+    end.expect.push(ExpectLine {
+        expect: "denied=policy".into(),
+        held: None,
+        flows: 0,
+        skipped: 0,
+        violations: 0,
+        uncertain: 1,
+        by: Vec::new(),
     });
     let verbose = Look {
         verbose: 1,
@@ -386,6 +397,47 @@ fn ways_say_from_how_many_places() {
         source_on_wire: "10.100.0.5".parse().ok(),
     };
     assert_snapshot!(ways(&[way(&few, 1), way(&many, 14), way(&node, 1)], PLAIN));
+}
+
+/// Changes of every kind, and what was not compared.
+#[test]
+fn changed_sources() {
+    let rule = example().rewrites[0].rule.clone();
+    let one: tracer_core::report::Change = serde_json::from_value(json!({
+        "flow": {"kind": "pod", "who": "shop/web-\u{1b}[31m", "proto": "icmp", "dst": "fd50::20", "dport": 0},
+        "from": [{"source": "source-rewritten", "addr": "fd10::5", "flows": 3},
+            {"source": "source-terminated", "addr": null, "flows": 1}],
+        "to": [{"source": "source-preserved", "addr": "fd12::4", "flows": 1}],
+        "rule_before": rule, "rule_after": null, "delivery_before": ["completed", "no-reply"],
+        "delivery_after": ["completed"], "complete": false,
+    }))
+    .unwrap();
+    let mut sums: tracer_core::report::Compared = serde_json::from_value(json!({
+        "paths": 3, "changed": 1, "unchanged": 1, "untold": 1, "only_before": [one.flow], "only_after": [],
+        "only": [1, 7], "older": [2, 0], "overflow": [0, 5],
+    }))
+    .unwrap();
+    let mut text = change(&one, PLAIN) + &compared(&sums, PLAIN);
+    sums = Default::default();
+    text.push_str(&compared(&sums, PLAIN));
+    assert_snapshot!(text);
+}
+
+#[test]
+fn both_ways_out_of_silence_stand_side_by_side() {
+    let mut flow = preserved();
+    let mut suspected = finding(
+        "peer-route-suspected",
+        "warning",
+        "nothing came back",
+        Some("look there"),
+    );
+    suspected.data = json!({"choices": [
+        {"choice": "route-back", "addresses": ["10.12.3.0/24"], "known_by": "the node's own route by cbr0", "cost": "a route"},
+        {"choice": "masquerade", "addresses": ["10.100.0.5", "10.100.0.6"], "known_by": "eth0", "cost": "all look alike"},
+    ]});
+    flow.findings = vec![suspected];
+    assert_snapshot!(super::flow(&flow, PLAIN));
 }
 
 #[test]
@@ -453,6 +505,8 @@ mod property {
             Line::Plan(p) => plans(std::slice::from_ref(p), look),
             Line::Edit(e) => edit(e, look),
             Line::Capability(c) => super::super::super::doctor(std::slice::from_ref(c), look),
+            Line::Change(c) => change(c, look),
+            Line::Compared(c) => compared(c, look),
         }
     }
 

@@ -26,7 +26,15 @@ pub(in crate::run) struct Player {
 impl Player {
     /// One of so many that are played side by side.
     pub(in crate::run) fn open(path: &Path, sources: usize) -> Result<Self, Failure> {
-        let mut source = source::open(path)?;
+        Self::of(path, source::open(path)?, sources)
+    }
+
+    /// Of a file that is open, one of so many.
+    pub(in crate::run) fn of(
+        path: &Path,
+        mut source: Box<dyn FileSource>,
+        sources: usize,
+    ) -> Result<Self, Failure> {
         let header = match source.next_record()? {
             Some(Record::Header(header)) => header,
             _ => return Err(SourceError::Empty(path.display().to_string()).into()),

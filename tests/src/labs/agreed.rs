@@ -1,0 +1,273 @@
+//! Row A12 with a contract, row B1 with a text for the other side, and the report as a page.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::Case;
+use super::options::lab_with_servers;
+use super::steps::{A_MOMENT, answered, masquerade, same, same_text, without_ports};
+use crate::lab::Lab;
+use crate::lab::cast::{self, PEER, RouteBack};
+use crate::trace::expect::compare;
+use crate::trace::normal::normal;
+use crate::trace::{Files, Names, Report, Srctrace, srctrace};
+use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("a12_contract_probed", &["A12"], probed),
+    Case::new("a12_contract_watched", &["A12"], watched),
+    Case::new("a12_contract_malformed", &["A12"], malformed),
+    Case::new("b1_handed_over", &["B1"], handed_over),
+    Case::new("report_as_a_page", &[], page),
+];
+
+/// Two destinations, of which the agent exempts one; who may send is named by network namespace.
+fn contract(lab: &Lab, files: &Files, exempt: &str) -> Result<String> {
+    let pod = lab.netns("pod");
+    let text = format!(
+        "version = 1\n\n[[to]]\ndest = \"10.20.30.40:443\"\nfrom = {{ netns = [\"{pod}\"] }}\nsource = \"node\"\n\
+         replies_to = \"10.100.0.0/16\"\nidentity = \"application\"\nagreed = {{ by = \"A. Example\", on = 2026-11-20 }}\n\n\
+         [[to]]\ndest = \"10.30.0.10:443\"\nfrom = {{ netns = [\"{pod}\"] }}\nsource = \"{exempt}\"\nreplies_to = \"10.0.0.0/8\"\n\
+         identity = \"source\"\nagreed = {{ by = \"B. Example\", on = 2026-11-21 }}\n"
+    );
+    files.write("agreed.toml", text.as_bytes())
+}
+
+/// The lines for the ticket, without their times.
+fn tickets(report: &Report) -> Result<Vec<String>> {
+    let objects = report.objects()?;
+    let agreements = objects.iter().filter(|line| line["type"] == "agreement");
+    let lines = agreements.map(|line| {
+        let text = line["line"].as_str().unwrap_or_default();
+        let checked = line["checked"].as_str().unwrap_or("never");
+        text.replace(checked, "TIME")
+    });
+    Ok(lines.collect())
+}
+
+const PEER_LINE: &str = "to 10.20.30.40:443: leaves as 10.100.0.5 (node); replies return to 10.100.0.0/16; \
+    rule iptables-legacy nat/IP-MASQ 2; checked TIME";
+const EXEMPT_LINE: &str = "to 10.30.0.10:443: leaves as 10.12.3.4 (kept); replies return to 10.0.0.0/8; \
+    rule iptables-legacy nat/IP-MASQ 1; checked TIME";
+
+/// One request per entry, from where its senders are; the whole report. Then the rules change, and the contract is broken.
+fn probed() -> Result<()> {
+    let (lab, _servers) = lab_with_servers("agreed")?;
+    let files = Files::new(&lab)?;
+    let file = contract(&lab, &files, "preserved")?;
+    let run = || Srctrace::new(&lab, &["--contract", &file, "--probe"]).run_to_end();
+    let mut report = run()?;
+    same("the status", report.status, Some(0)).context(report.stderr.clone())?;
+    same("the tickets", tickets(&report)?, vec![PEER_LINE.to_owned(), EXEMPT_LINE.to_owned()])?;
+    without_ports(&mut report)?;
+    let names = Names::of(&[(&lab, "")]);
+    compare("a12_contract_probed", &report, &names)?;
+
+    lab.iptables_legacy("node", "-t nat -I IP-MASQ -d 10.20.0.0/16 -j RETURN")?;
+    let mut broken = run()?;
+    same("the status when it is broken", broken.status, Some(1)).context(broken.stderr.clone())?;
+    let violated = "to 10.20.30.40:443: VIOLATED: leaves as 10.12.3.4 (kept), agreed is the node's; replies return to 10.12.3.4, \
+        agreed is 10.100.0.0/16; rule iptables-legacy nat/IP-MASQ 1; checked TIME";
+    let exempt = EXEMPT_LINE.replace("IP-MASQ 1", "IP-MASQ 2");
+    same("the tickets when it is broken", tickets(&broken)?, vec![violated.to_owned(), exempt])?;
+    without_ports(&mut broken)?;
+    compare("a12_contract_broken", &broken, &names)
+}
+
+/// Real traffic, also of a sender that nobody agreed about; a recording and the report say the same of it.
+fn watched() -> Result<()> {
+    let (lab, _servers) = lab_with_servers("watched")?;
+    let files = Files::new(&lab)?;
+    let file = contract(&lab, &files, "node")?;
+    let recording = files.path("run.srct");
+    let trace = Srctrace::new(&lab, &["--contract", &file, "--record", &recording]).start()?;
+    for (pod, to) in [("pod", PEER), ("pod", cast::EXEMPT), ("pod2", PEER)] {
+        let outcome = StreamCall::new(pod, &format!("{to}:443"), 0).run(&lab)?;
+        ensure!(outcome.seen().is_some(), "{pod} to {to}: {outcome:?}");
+    }
+    trace.wait_flows(3)?;
+    let live = trace.stop()?;
+    same("the status", live.status, Some(1)).context(live.stderr.clone())?;
+    let violated = "to 10.30.0.10:443: VIOLATED: leaves as 10.12.3.4 (kept), agreed is the node's; replies return to 10.0.0.0/8; \
+        rule iptables-legacy nat/IP-MASQ 1; checked TIME";
+    let should = vec![PEER_LINE.to_owned(), violated.to_owned()];
+    same("the tickets", tickets(&live)?, should.clone())?;
+    let codes = |report: &Report| -> Result<Vec<Vec<String>>> {
+        let told = ["expectation-violated", "outside-contract"];
+        let of = |flow: &Value| crate::trace::digest::findings(flow);
+        let kept = |codes: Vec<String>| codes.into_iter().filter(|c| told.contains(&c.as_str())).collect();
+        let mut flows: Vec<Vec<String>> = report.flows()?.iter().map(|flow| kept(of(flow))).collect();
+        flows.sort();
+        Ok(flows)
+    };
+    let found = vec![vec![], vec!["expectation-violated".to_owned()], vec!["outside-contract".to_owned()]];
+    same("what flows say", codes(&live)?, found.clone())?;
+    let again = srctrace(&["merge", &recording, "-o", "json"])?;
+    same_text("told again", &again.lines.join("\n"), &live.lines.join("\n"))?;
+    same("its status", again.status, live.status)?;
+    let json = files.write("run.json", live.lines.join("\n").as_bytes())?;
+    for given in [&recording, &json] {
+        let args = ["--contract", &file, "--from-report", given, "-o", "json"];
+        let report = srctrace(&args)?;
+        same("the tickets from a file", tickets(&report)?, should.clone()).context(report.stderr.clone())?;
+        same("the status from a file", report.status, Some(1))?;
+    }
+    Ok(())
+}
+
+/// One clear line with file, line and key; nothing is traced and nothing is sent.
+fn malformed() -> Result<()> {
+    let (lab, [peer, _]) = lab_with_servers("badpact")?;
+    let files = Files::new(&lab)?;
+    let good = std::fs::read_to_string(contract(&lab, &files, "preserved")?).context("the contract")?;
+    for (from, to, should) in [
+        (
+            "source = \"node\"",
+            "sorce = \"node\"",
+            "line 6: to[0].sorce: unknown field `sorce`, expected one of `dest`, `proto`, `from`, `source`, `replies_to`, `identity`, `agreed`, `note`",
+        ),
+        (
+            "replies_to = \"10.0.0.0/8\"",
+            "replies_to = \"10.0.0.1/8\"",
+            "line 15: to[1].replies_to: \"10.0.0.1/8\" is no prefix: give 10.100.0.0/16 (no host bits set) or an address",
+        ),
+    ] {
+        let file = files.write("bad.toml", good.replacen(from, to, 1).as_bytes())?;
+        let report = Srctrace::new(&lab, &["--contract", &file, "--probe"]).run_to_end()?;
+        let said = format!("srctrace: {file}: {should}");
+        same("what it says", (report.stderr.trim_end(), report.status), (said.as_str(), Some(2)))?;
+    }
+    let report = Srctrace::new(&lab, &["--contract", &files.path("none.toml"), "--probe"]).run_to_end()?;
+    same("the status without a file", report.status, Some(2))?;
+    same("connections", peer.seen().len(), 0)
+}
+
+/// A request that nobody answers, the text about it, and the command in that text, run where it says.
+fn handed_over() -> Result<()> {
+    let lab = cast::one_pod("handed", RouteBack::Missing).up()?;
+    masquerade(&lab, &["10.20.0.0/16"])?;
+    let files = Files::new(&lab)?;
+    let recording = files.path("run.srct");
+    let args = [PEER, "--host", "node-a", "--record", &recording];
+    let trace = Srctrace::new(&lab, &args).start()?;
+    let ask = || StreamCall::new("pod", "10.20.30.40:443", 43_210).patience(A_MOMENT).run(&lab);
+    same("the request", ask()?, Outcome::Silence)?;
+    let live = trace.stop()?;
+    let json = files.write("run.json", live.lines.join("\n").as_bytes())?;
+    let time = live.only_flow()?["first_seen"].as_str().unwrap_or_default().to_owned();
+    let text = |file: &str| -> Result<String> {
+        let report = srctrace(&["handover", file])?;
+        same("the status", report.status, Some(0)).context(report.stderr.clone())?;
+        Ok(report.lines.join("\n").replace(&time, "TIME").replace(&files.path(""), ""))
+    };
+    let told = text(&recording)?;
+    same_text("the text", &told, HANDOVER)?;
+    let with = "`srctrace merge RECORDING answer.pcap`, with a recording of the same run (--record)";
+    let of_report = HANDOVER.replace("`srctrace merge run.srct answer.pcap`", with);
+    same_text("the text of the report", &text(&json)?, &of_report)?;
+
+    let command = told.lines().find(|line| line.trim_start().starts_with("tcpdump "));
+    let command = command.context("no command in the text")?;
+    let capture = Capture::start(&lab, command.trim(), &files)?;
+    same("the second request", ask()?, Outcome::Silence)?;
+    let packets = capture.stop(&lab, &files)?;
+    ensure!(
+        packets.contains("10.12.3.4.43210 > 10.20.30.40.443"),
+        "what the command captured there:\n{packets}"
+    );
+    Ok(())
+}
+
+const HANDOVER: &str = "\
+To the team of 10.20.30.40
+
+What left here (times are UTC)
+  1 request at TIME
+  tcp 10.12.3.4:43210 → 10.20.30.40:443, left node-a by eth0; the source 10.12.3.4 is the sender's own address
+  what came of it here: nothing came back
+
+What your side needs
+  a route back to 10.12.3.0/24 toward us (known by: the node's own route by veth-pod)
+  or, if we masquerade instead: a route back to 10.100.0.5; you would then see all of our pods as their node
+
+Please run this where 10.20.30.40 lives, while we send again (both directions, headers only)
+  tcpdump -n -i any -s 128 -c 1000 -w answer.pcap '(host 10.20.30.40 and tcp port 443) or (icmp[icmptype] == icmp-unreach)'
+
+What each outcome means
+  no packet to 10.20.30.40: it is lost between us: tunnel selectors, routes or firewalls that do not know 10.12.3.4
+  packets from 10.12.3.4, no answer leaves: it is dropped on that machine: its firewall, its reverse-path check, or no route to 10.12.3.4 (`ip route get 10.12.3.4` there)
+  packets from 10.12.3.4, answers leave: they get lost on the way back: the route to 10.12.3.0/24 leads elsewhere, or a tunnel or firewall does not let it through
+  packets from another address: the source is translated between us: tell us that address
+  answers from another address than 10.20.30.40: a translation on your side is not taken back
+  a reset, or ICMP unreachable: who sends it refuses: a policy, or nobody listens
+
+How your answer is used here
+  the address that you saw: `srctrace 10.20.30.40:443 --peer-saw ADDR`
+  answer.pcap: `srctrace merge run.srct answer.pcap`";
+
+/// tcpdump where the far side's team would run it.
+struct Capture(Child);
+
+impl Capture {
+    fn start(lab: &Lab, command: &str, files: &Files) -> Result<Self> {
+        // As root tcpdump would write as another user.
+        let command = format!("cd {} && exec {} -Z root", files.path(""), command.replacen("tcpdump ", "tcpdump -U --immediate-mode ", 1));
+        let spawn = || {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &command]).stdin(Stdio::null()).stderr(Stdio::piped()).spawn()
+        };
+        let mut child = lab.in_ns("peer", spawn)?.context("start tcpdump")?;
+        let said = child.stderr.take().context("its standard error")?;
+        let listens = BufReader::new(said).lines().map_while(Result::ok).any(|line| line.contains("listening on"));
+        ensure!(listens, "tcpdump does not listen: {command}");
+        Ok(Self(child))
+    }
+
+    /// The packets in words.
+    fn stop(mut self, lab: &Lab, files: &Files) -> Result<String> {
+        let pid = i32::try_from(self.0.id()).context("its number")?;
+        kill(Pid::from_raw(pid), Signal::SIGINT).context("stop tcpdump")?;
+        self.0.wait().context("wait for tcpdump")?;
+        lab.run("peer", &format!("tcpdump -n -r {}", files.path("answer.pcap")))
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The page holds what text does, needs nothing else, and cannot be broken by names.
+fn page() -> Result<()> {
+    let (lab, _servers) = lab_with_servers("page")?;
+    let run = |format: &str| -> Result<Report> {
+        let args = [PEER, "--expect-source", "node", "-o", format];
+        let trace = Srctrace::new(&lab, &args).text().start()?;
+        let call = StreamCall::new("pod", "10.20.30.40:443", 43_210);
+        same("the request", call.run(&lab)?, answered("10.100.0.5:43210")?)?;
+        trace.wait_prints("Replies came back to the pod.")?;
+        trace.stop()
+    };
+    let text = run("text")?;
+    let page = run("html")?;
+    same("the status", (text.status, page.status), (Some(0), Some(0)))?;
+    let whole = page.lines.join("\n");
+    ensure!(whole.starts_with("<!DOCTYPE html>") && whole.ends_with("</body></html>"), "{whole}");
+    for outside in ["http:", "https:", "<script", "src=", "href=", "url(", "@import"] {
+        ensure!(!whole.contains(outside), "{outside} in the page:\n{whole}");
+    }
+    let shown = text.lines.iter().filter(|line| !line.contains("µs") && !line.contains(" in "));
+    for line in shown {
+        let escaped = line.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+        ensure!(whole.contains(escaped.trim()), "the page lacks {line:?}:\n{whole}");
+    }
+    Ok(())
+}
