@@ -1,5 +1,6 @@
 //! The two connections of a proxy: what joins them, and what does not.
 
+#[allow(dead_code, reason = "shared by several test programs")]
 mod notation;
 
 use notation::{REALTIME_NS, START_NS, Scenario};

@@ -149,8 +149,9 @@ impl Played {
     }
 
     fn step(&mut self) -> Result<Vec<Part>, SourceError> {
+        let record = self.source.next_record()?;
         let mut counted = |counter: &Counter| self.source.counted(counter);
-        Ok(match self.source.next_record()? {
+        Ok(match record {
             Some(record) => self.replay.take_counting(record, &mut counted),
             None => {
                 self.over = true;

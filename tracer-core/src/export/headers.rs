@@ -161,6 +161,7 @@ mod tests {
             conntrack: None,
             conntrack_known: false,
             quoted: None,
+            outer: None,
             vlan: None,
             local: false,
             process: None,

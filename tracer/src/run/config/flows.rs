@@ -54,7 +54,7 @@ pub(super) fn read(path: &Path) -> Result<Seen, Failure> {
     if is_report(path)? {
         seen.report(path)?;
     } else {
-        let mut player = Player::open(path)?;
+        let mut player = Player::open(path, 1)?;
         while let Some(parts) = player.step()? {
             parts.iter().for_each(|(_, flow)| seen.add(flow));
         }
