@@ -1,6 +1,7 @@
 //! Rules of policy routing that a source has, and that leave out where it was going.
 
 use super::findings::finding;
+use crate::attribute::number_at;
 use crate::event::Dir;
 use crate::inventory::{Inventory, PolicyRule, Role};
 use crate::journey::Journey;
@@ -19,9 +20,8 @@ pub(super) fn uncovered(
         return None;
     }
     let known_end = |netns| inventory.role(netns) != Role::External;
-    let mut hops = (1..).zip(journey.request.hops());
-    let (n, left) =
-        hops.rfind(|(_, hop)| hop.place.dir == Dir::Egress && known_end(hop.place.netns))?;
+    let mut hops = journey.request.hops().iter();
+    let left = hops.rfind(|hop| hop.place.dir == Dir::Egress && known_end(hop.place.netns))?;
     let (netns, tuple) = (left.place.netns, left.tuple()?);
     let rules = &inventory.facts.get(&netns)?.policies;
     let rule = narrower(rules, tuple.src, tuple.dst)?;
@@ -39,7 +39,7 @@ pub(super) fn uncovered(
              cover masqueraded",
             tuple.src
         )),
-        hop: Some(n),
+        hop: number_at(journey, left.place),
         data: json!({"netns": space, "rule": words, "destination": dst, "device": device}),
         ..finding(Code::PolicyRouteMissed, Severity::Warning)
     })
