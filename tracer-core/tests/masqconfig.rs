@@ -363,6 +363,11 @@ fn cases() -> Vec<Case> {
                 legacy(installed(&[LOCAL, "10.12.0.0/16", "10.20.0.0/16"])),
             )
         },
+        Case::new(
+            "public addresses are exempt",
+            "nonMasqueradeCIDRs: [10.11.0.0/16, 8.8.8.0/24]\n",
+            legacy(installed(&[LOCAL, "10.11.0.0/16", "8.8.8.0/24"])),
+        ),
         Case {
             mounted: Some("nonMasqueradeCIDRs: [10.11.0.0/16]\n"),
             ..Case::new(

@@ -66,7 +66,7 @@ pub(super) fn tell(scene: &Scene<'_, '_>, meant: Option<&Held>) -> Option<Config
 fn name(scene: &Scene<'_, '_>) -> String {
     match scene.pinned {
         Some(maps) => maps.from.join(" and "),
-        None => "Cilium's BPF map".to_owned(),
+        None => "a BPF map".to_owned(),
     }
 }
 
@@ -170,7 +170,7 @@ fn text(scene: &Scene<'_, '_>, meant: Option<&Held>, state: Option<State>) -> St
         Some(_) => format!("{maps} has not what {from} asks for; {NOT_IPTABLES}"),
         None => {
             let why = unknown(scene).unwrap_or_default();
-            format!("{from} is read by Cilium, which keeps it in a BPF map; {why}")
+            format!("{from} is read by Cilium, which keeps it in {maps}: {why}")
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What is said where the mounted file or the wire is out of step.
 
 use super::scene::{Held, Wire};
-use super::{Flags, Span};
+use super::{Agent, Flags, Span};
 use crate::report::{Code, Finding, Severity, Stage};
 use crate::verdict::finding;
 use serde_json::json;
@@ -14,15 +14,21 @@ pub(super) fn behind(stage: &Stage, given: &Held, mounted: &Held, flags: &Flags)
         .as_ref()
         .ok()
         .and_then(|config| config.resync);
-    let every = resync.unwrap_or(flags.resync).max(Span(0));
+    let within = match mounted.reading.agent {
+        Agent::Cilium => "takes it at once".to_owned(),
+        _ => format!(
+            "reads it within {}",
+            resync.unwrap_or(flags.resync).max(Span(0))
+        ),
+    };
     let changed = stage
         .changed
         .as_ref()
         .map_or(String::new(), |at| format!(" (of {at})"));
     Finding {
         text: format!(
-            "{}{changed} is not what {} says: the kubelet copies a ConfigMap within two minutes, then the agent reads \
-             it within {every}; the agent need not be restarted for it",
+            "{}{changed} is not what {} says: the kubelet copies a ConfigMap within two minutes, then the agent \
+             {within}; the agent need not be restarted for it",
             stage.from, given.from
         ),
         fix: Some(

@@ -51,7 +51,7 @@ fn address(inventory: &Inventory, pod: NetnsId, dst: IpAddr) -> Option<IpAddr> {
     let of_links = links
         .filter(|link| !link.loopback)
         .flat_map(|link| &link.addrs);
-    let mut addrs = of_links.map(ipnet::IpNet::addr);
+    let mut addrs = of_links.map(IpNet::addr);
     addrs.find(|addr| match addr {
         IpAddr::V4(v4) => dst.is_ipv4() && !v4.is_link_local(),
         IpAddr::V6(v6) => dst.is_ipv6() && !v6.is_unicast_link_local(),
