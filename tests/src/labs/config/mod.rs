@@ -335,7 +335,7 @@ fn wrong_usage() -> Result<()> {
         ),
         (
             &["--config", &config, "--flows", &text],
-            format!("{text}: it is no recording of srctrace (the first bytes are not those of a .srct file)"),
+            format!("{text}: neither a recording of srctrace (.srct) nor a packet capture (pcap, pcapng), by its first bytes"),
         ),
         (
             &["--want", "pod"],
