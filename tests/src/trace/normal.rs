@@ -102,8 +102,8 @@ pub fn whole(report: &Report, names: &Names) -> Result<Value> {
 fn without_age(mut flow: Value) -> Value {
     if flow["flow"]["proto"] == "udp" {
         let hops = flow["hops"].as_array_mut().into_iter().flatten();
-        for status in hops.filter_map(|hop| hop["ct"]["status"].as_array_mut()) {
-            status.retain(|word| word != "assured");
+        for words in hops.filter_map(|hop| hop.pointer_mut("/ct/status")?.as_array_mut()) {
+            words.retain(|word| word != "assured");
         }
     }
     flow
