@@ -43,6 +43,16 @@ impl Checker {
         }
     }
 
+    /// Adds what a flow violates to its findings, before all others. What an earlier check against a contract
+    /// found goes. Whether anything was added.
+    pub fn mark(&mut self, flow: &mut Flow, nodes: Nodes<'_>) -> bool {
+        flow.findings.retain(|finding| !is_of_a_contract(finding));
+        let found = self.judge(flow, nodes);
+        let any = !found.is_empty();
+        flow.findings.splice(0..0, found);
+        any
+    }
+
     /// Compares a flow with the first entry that is for it; what it violates comes back as findings.
     #[must_use = "a violation that is not shown at its flow cannot be found again"]
     pub fn judge(&mut self, flow: &Flow, nodes: Nodes<'_>) -> Vec<Finding> {
@@ -106,7 +116,7 @@ impl Checker {
 impl Terms {
     /// Which entry it is, in a few words.
     pub(super) fn name(&self) -> String {
-        format!("contract {}: source={}", self.dest, self.source)
+        format!("{}{}: source={}", ExpectLine::CONTRACT, self.dest, self.source)
     }
 }
 
@@ -188,12 +198,17 @@ fn violation(terms: &Terms, expect: &str, says: &str, flow: &Flow) -> Finding {
         ),
         rule: rule.cloned(),
         data: json!({
-            "expect": format!("contract {}: {expect}", terms.dest),
+            "expect": format!("{}{}: {expect}", ExpectLine::CONTRACT, terms.dest),
             "line": terms.line,
             "agreed": {"by": terms.agreed.by, "on": terms.agreed.on},
         }),
         ..finding(Code::ExpectationViolated, Severity::Error)
     }
+}
+
+fn is_of_a_contract(finding: &Finding) -> bool {
+    let expect = finding.data["expect"].as_str().unwrap_or_default();
+    finding.code == Code::OutsideContract || expect.starts_with(ExpectLine::CONTRACT)
 }
 
 /// Its destination is in the contract, its sender in none of that destination's entries.

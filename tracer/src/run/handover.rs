@@ -18,6 +18,7 @@ pub(super) fn handover(file: &Path) -> Result<ExitStatus, Failure> {
     given::each_flow(file, &mut |flow, inventory| {
         recorded |= inventory.is_some();
         all.add(flow, inventory);
+        Ok(())
     })?;
     let (silent, overflow) = all.left_out();
     let sheets = all.sheets();
