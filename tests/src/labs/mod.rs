@@ -1,5 +1,6 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
+mod agreed;
 mod captured;
 mod changed;
 mod config;
@@ -203,6 +204,7 @@ impl Case {
 /// All labs.
 pub fn all() -> impl Iterator<Item = &'static Case> {
     [
+        agreed::CASES,
         gateways::CASES,
         ground::CASES,
         captured::CASES,

@@ -67,19 +67,28 @@ impl Checks {
     #[must_use]
     pub fn lines(&self) -> Vec<ExpectLine> {
         let agreed = self.contract.iter().flat_map(Checker::lines);
-        self.expectations.lines().into_iter().chain(agreed).collect()
+        self.expectations
+            .lines()
+            .into_iter()
+            .chain(agreed)
+            .collect()
     }
 
     /// What became of each entry of the contract.
     #[must_use]
     pub fn agreements(&self) -> Vec<Agreement> {
-        self.contract.as_ref().map_or_else(Vec::new, Checker::agreements)
+        self.contract
+            .as_ref()
+            .map_or_else(Vec::new, Checker::agreements)
     }
 
     /// The exit status of a run that told so many flows.
     #[must_use]
     pub fn status(&self, flows_reported: u64) -> ExitStatus {
         let all = ExitStatus::of_trace(flows_reported, &self.expectations);
-        self.contract.iter().map(Checker::status).fold(all, ExitStatus::worse)
+        self.contract
+            .iter()
+            .map(Checker::status)
+            .fold(all, ExitStatus::worse)
     }
 }

@@ -33,21 +33,21 @@ pub struct ReviewOptions {
 impl AgreedOptions {
     /// The contract, and whether its entries are probed.
     pub(super) fn from_args(args: &TraceArgs) -> Result<Option<Self>, UsageError> {
-    let Some(file) = &args.contract else {
-        return Ok(None);
-    };
-    if let Some(Some(kind)) = args.probe {
-        return Err(UsageError::new(&format!(
-            "--contract with --probe sends what each entry says: leave {} out",
-            kind.as_str()
-        )));
+        let Some(file) = &args.contract else {
+            return Ok(None);
+        };
+        if let Some(Some(kind)) = args.probe {
+            return Err(UsageError::new(&format!(
+                "--contract with --probe sends what each entry says: leave {} out",
+                kind.as_str()
+            )));
+        }
+        Ok(Some(Self {
+            file: file.clone(),
+            probe: args.probe.is_some(),
+            from: args.from.clone(),
+        }))
     }
-    Ok(Some(Self {
-        file: file.clone(),
-        probe: args.probe.is_some(),
-        from: args.from.clone(),
-    }))
-}
 }
 
 impl ReviewOptions {

@@ -23,7 +23,8 @@ const AFTER_HELP: &str = "Examples:
 Exit status: 0 done and every expectation holds, 1 an expectation was violated, 2 wrong usage,
 3 cannot trace here, 4 no matching traffic, 5 not certain, 6 output failed.";
 
-const HANDOVER_HELP: &str = "Exit status: 0 printed, 2 the file is malformed, 4 no flow in it was seen leaving.";
+const HANDOVER_HELP: &str =
+    "Exit status: 0 printed, 2 the file is malformed, 4 no flow in it was seen leaving.";
 
 const DIFF_HELP: &str = "Exit status: 1 a source changed, 0 none did, 2 a file is malformed, \
 4 the files have no path in common, 5 the sources of those cannot be told.";
@@ -226,8 +227,28 @@ pub(super) enum ProtoArg {
 
 /// What only a trace can do.
 const LIVE: &[&str] = &[
-    "positional", "dest", "port", "proto", "src", "netns", "pod", "interface", "node_netns", "scope", "host", "point",
-    "flows", "probe", "from", "expect_source", "expect_reply", "expect_denied", "peer_saw", "each_packet", "pcap", "record",
+    "positional",
+    "dest",
+    "port",
+    "proto",
+    "src",
+    "netns",
+    "pod",
+    "interface",
+    "node_netns",
+    "scope",
+    "host",
+    "point",
+    "flows",
+    "probe",
+    "from",
+    "expect_source",
+    "expect_reply",
+    "expect_denied",
+    "peer_saw",
+    "each_packet",
+    "pcap",
+    "record",
 ];
 
 #[derive(Debug, clap::Args)]

@@ -128,7 +128,9 @@ fn origin(terms: &Terms, given: Option<&Netns>, survey: &Survey) -> Result<Netns
     // Pods first, by name.
     here.sort_by_key(|(_, ns)| (ns.pod.is_none(), &ns.pod, &ns.name));
     let netns = here.into_iter().find_map(|(id, _)| survey.netns(*id));
-    netns.cloned().ok_or("none of its senders is on this machine")
+    netns
+        .cloned()
+        .ok_or("none of its senders is on this machine")
 }
 
 /// Holds a recording or report against a contract: flows that break it, and a line for each entry. Needs no root.

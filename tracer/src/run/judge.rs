@@ -135,8 +135,11 @@ impl Live<'_> {
         }
         let summary = self.summary();
         self.end_record(&summary)?;
-        self.teller
-            .end(&summary, self.trace.groups(), &self.trace.checks().agreements())?;
+        self.teller.end(
+            &summary,
+            self.trace.groups(),
+            &self.trace.checks().agreements(),
+        )?;
         let status = self.trace.checks().status(summary.flows.reported);
         Ok(match self.missing().is_empty() {
             true => status,

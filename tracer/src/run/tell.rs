@@ -124,7 +124,10 @@ impl Teller {
                 let agreed = agreements.iter().cloned();
                 let agreed = agreed.map(|one| Line::Agreement(Box::new(one)));
                 let end = Line::Summary(Box::new(summary.clone()));
-                flows.chain(agreed).chain([end]).try_for_each(|line| self.json(&line))
+                flows
+                    .chain(agreed)
+                    .chain([end])
+                    .try_for_each(|line| self.json(&line))
             }
         }
     }
@@ -174,7 +177,9 @@ impl Teller {
         if std::mem::replace(&mut self.begun, true) {
             return Ok(());
         }
-        Ok(self.sink.write(&html::head(env!("CARGO_PKG_VERSION"), &self.host))?)
+        Ok(self
+            .sink
+            .write(&html::head(env!("CARGO_PKG_VERSION"), &self.host))?)
     }
 
     fn block(&mut self, flow: &Flow) -> Result<(), Failure> {

@@ -101,7 +101,11 @@ fn steps(flow: &Flow, look: Look) -> Vec<Piece> {
         .filter(packets)
         .collect();
     let changed = |r: &Rewrite| Piece {
-        kind: if is_answer(r) { Kind::Answer } else { Kind::Rewrite },
+        kind: if is_answer(r) {
+            Kind::Answer
+        } else {
+            Kind::Rewrite
+        },
         text: rewrite(flow, r, look),
     };
     for (hop, line) in flow.hops.iter().zip(hops(flow, look)) {
