@@ -14,12 +14,12 @@ use super::steps::{A_MOMENT, answered, masquerade, same, same_text, without_port
 use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::trace::expect::compare;
-use crate::trace::normal::normal;
 use crate::trace::{Files, Names, Report, Srctrace, srctrace};
-use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
+use crate::traffic::{Outcome, StreamCall};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("a12_contract_probed", &["A12"], probed),
+    Case::new("a12_contract_uncertain", &["A12"], uncertain),
     Case::new("a12_contract_watched", &["A12"], watched),
     Case::new("a12_contract_malformed", &["A12"], malformed),
     Case::new("b1_handed_over", &["B1"], handed_over),
@@ -85,6 +85,48 @@ fn probed() -> Result<()> {
     )?;
     without_ports(&mut broken)?;
     compare("a12_contract_broken", &broken, &names)
+}
+
+/// What dies on the node has no source that could be compared, and what cannot be sent is not checked.
+fn uncertain() -> Result<()> {
+    let (lab, _servers) = lab_with_servers("unsure")?;
+    let files = Files::new(&lab)?;
+    let file = contract(&lab, &files, "preserved")?;
+    lab.iptables_legacy("node", "-A FORWARD -d 10.20.0.0/16 -j DROP")?;
+    let run = |more: &[&str]| {
+        let args = [&["--contract", &file, "--probe"], more].concat();
+        Srctrace::new(&lab, &args).run_to_end()
+    };
+    let dropped = run(&[])?;
+    same("the status", dropped.status, Some(5)).context(dropped.stderr.clone())?;
+    let unsure =
+        "to 10.20.30.40:443: NOT CHECKED: too little was seen to tell its source; agreed is node";
+    let should = vec![unsure.to_owned(), EXEMPT_LINE.to_owned()];
+    same("the tickets", tickets(&dropped)?, should)?;
+    let expect = dropped.summary()?["expect"].clone();
+    let held: Vec<&Value> = expect
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|line| &line["held"])
+        .collect();
+    same("what holds", held, vec![&Value::Null, &Value::Bool(true)])?;
+
+    let nobody = run(&["--from", &lab.netns("node")])?;
+    same("the status of what is not sent", nobody.status, Some(4))
+        .context(nobody.stderr.clone())?;
+    let unchecked = |to: &str, source: &str| {
+        format!("to {to}: NOT CHECKED: no flow was seen; agreed is {source}")
+    };
+    let should = vec![
+        unchecked("10.20.30.40:443", "node"),
+        unchecked("10.30.0.10:443", "preserved"),
+    ];
+    same("the tickets of what is not sent", tickets(&nobody)?, should)?;
+    let why =
+        "agreed.toml: line 3: to 10.20.30.40:443 nothing is sent: --from is none of its senders";
+    ensure!(nobody.stderr.contains(why), "{}", nobody.stderr);
+    Ok(())
 }
 
 /// Real traffic, also of a sender that nobody agreed about; a recording and the report say the same of it.

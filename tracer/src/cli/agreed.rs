@@ -8,6 +8,32 @@ use super::parse::{FromRef, PortRange};
 use std::path::PathBuf;
 use tracer_core::contract::{Contract, Dest};
 
+/// What only a trace can do.
+pub(super) const LIVE: &[&str] = &[
+    "positional",
+    "dest",
+    "port",
+    "proto",
+    "src",
+    "netns",
+    "pod",
+    "interface",
+    "node_netns",
+    "scope",
+    "host",
+    "point",
+    "flows",
+    "probe",
+    "from",
+    "expect_source",
+    "expect_reply",
+    "expect_denied",
+    "peer_saw",
+    "each_packet",
+    "pcap",
+    "record",
+];
+
 /// A contract that is to be checked by a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgreedOptions {

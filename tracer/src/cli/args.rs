@@ -1,5 +1,6 @@
 //! The options as clap reads them: names, help, and one value parser each.
 
+use super::agreed::LIVE;
 use super::config::ConfigArgs;
 use super::dest::{DestSpec, parse_dest};
 use super::parse::{self, FromRef, NetnsRef, PodRef, PortRange};
@@ -224,32 +225,6 @@ pub(super) enum ProtoArg {
     /// SCTP
     Sctp,
 }
-
-/// What only a trace can do.
-const LIVE: &[&str] = &[
-    "positional",
-    "dest",
-    "port",
-    "proto",
-    "src",
-    "netns",
-    "pod",
-    "interface",
-    "node_netns",
-    "scope",
-    "host",
-    "point",
-    "flows",
-    "probe",
-    "from",
-    "expect_source",
-    "expect_reply",
-    "expect_denied",
-    "peer_saw",
-    "each_packet",
-    "pcap",
-    "record",
-];
 
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArgs {
