@@ -1,6 +1,7 @@
 //! BPF objects that another program has pinned in a file system.
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -10,26 +11,21 @@ use std::path::{Path, PathBuf};
 pub struct Pin(OwnedFd);
 
 impl Pin {
-    /// The pin at a path below a root. Links in it lead no further than that root. `None`: nothing is there.
+    /// The pin at a path below a root. Links in it lead no further than that root. `None`: nothing is there, or the
+    /// root may not be entered.
     ///
     /// # Errors
     /// When the way to it may not be gone.
     pub fn open(root: &Path, path: &str) -> io::Result<Option<Self>> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let Ok(top) = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty()) else {
+            return Ok(None);
+        };
         let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let found = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty())
-            .and_then(|top| rustix::fs::openat2(top, path, flags, Mode::empty(), inside));
-        match found.map_err(io::Error::from) {
+        match rustix::fs::openat2(top, path, flags, Mode::empty(), inside) {
             Ok(file) => Ok(Some(Self(file))),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
