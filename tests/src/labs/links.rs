@@ -179,8 +179,8 @@ fn bond() -> Result<()> {
     one_masqueraded_request(&net.up()?, "bond_on_the_way_out")
 }
 
-/// The pod hangs on a bridge of the node, as with the CNI's bridge plugin; with `call` 1 bridged packets pass iptables.
-fn bridge(call: &str, name: &str) -> Result<()> {
+/// Two pods on one bridge of the node, and whether rules see what it passes on.
+fn bridged_pods(call: &str) -> Topology {
     let mut net = Topology::new("bridge");
     net.forward("node")
         .veth(("pod", "eth0"), ("node", "veth-pod"))
@@ -200,7 +200,12 @@ fn bridge(call: &str, name: &str) -> Result<()> {
         .addr("peer", "lo", "10.20.30.40/32")
         .route("node", "default via 10.100.0.1")
         .sysctl("node", "bridge/bridge-nf-call-iptables", call);
-    let lab = net.up()?;
+    net
+}
+
+/// The pod hangs on a bridge of the node, as with the CNI's bridge plugin; with `call` 1 bridged packets pass iptables.
+fn bridge(call: &str, name: &str) -> Result<()> {
+    let lab = bridged_pods(call).up()?;
     masquerade(&lab, &[])?;
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let _neighbour = StreamServer::start(&lab, "pod2", "10.12.3.5:443", Behaviour::Answer)?;

@@ -19,11 +19,7 @@ use tracer_core::report::{Line, Map, MapChange, Summary};
 const KINDS: usize = 8;
 
 pub(super) fn map(options: &MapOptions) -> Result<ExitStatus, Failure> {
-    let before = options
-        .diff
-        .as_deref()
-        .map(|old| old_map(old))
-        .transpose()?;
+    let before = options.diff.as_deref().map(old_map).transpose()?;
     let mut terrain = Terrain::new(&options.senders)?;
     let lines = lines(&mut terrain, &options.senders)?;
     if lines.is_empty() {
