@@ -49,7 +49,7 @@ fn a_missing_field_is_absent_and_never_zero() {
         ..Offsets::UNKNOWN
     };
     assert_eq!(layout.offsets, expected);
-    assert_eq!(layout.absent.len(), 36 - 8);
+    assert_eq!(layout.absent.len(), 43 - 8);
     let mark = layout
         .absent
         .iter()

@@ -85,11 +85,14 @@ fn binary(bytes: &[u8]) -> Option<Header> {
 }
 
 fn v4(rest: &[u8]) -> Option<SocketAddr> {
+    // Two addresses and two ports.
+    let rest = rest.get(..12)?;
     let source: [u8; 4] = rest.get(..4)?.try_into().ok()?;
     Some(SocketAddr::new(source.into(), port(rest, 8)?))
 }
 
 fn v6(rest: &[u8]) -> Option<SocketAddr> {
+    let rest = rest.get(..36)?;
     let source: [u8; 16] = rest.get(..16)?.try_into().ok()?;
     let source = Ipv6Addr::from(source);
     Some(SocketAddr::new(source.into(), port(rest, 32)?))
