@@ -1,7 +1,7 @@
 //! Maps of made-up rules, against what is foreseen for single destinations.
 
 use super::edges::{addr, number};
-use super::table::table;
+use super::table::{ANY, table};
 use super::*;
 use crate::evaluate::Rules;
 use crate::event::NetnsId;
@@ -219,16 +219,22 @@ proptest! {
     fn tables_say_what_their_stretches_say(
         cuts in prop::collection::btree_map(any::<u32>(), 0u32..4, 0..20),
         first in 0u32..4,
+        any in 0u32..5,
         probes in prop::collection::vec(any::<u32>(), 0..20),
     ) {
         let mut stretches = vec![(0u128, first)];
         stretches.extend(cuts.iter().filter(|(at, _)| **at > 0).map(|(at, label)| (u128::from(*at), *label)));
+        for (_, label) in stretches.iter_mut().filter(|(_, label)| *label == any) {
+            *label = ANY;
+        }
         let table = table(true, &stretches);
         let edges = cuts.keys().flat_map(|at| [at.wrapping_sub(1), *at, at.wrapping_add(1)]);
         for at in edges.chain(probes) {
             let at = u128::from(at);
             let label = stretches.iter().rfind(|(start, _)| *start <= at).map(|(_, label)| *label);
-            prop_assert_eq!(found(&table, addr(at, true)), label);
+            if label != Some(ANY) {
+                prop_assert_eq!(found(&table, addr(at, true)), label);
+            }
         }
     }
 
@@ -254,12 +260,12 @@ proptest! {
             });
             for at in edges.chain(probes.iter().map(|at| u128::from(*at))) {
                 let dst = addr(at.min(u32::MAX.into()), true);
-                if edges::is_special(dst) || ground.inventory.owns(POD, dst) {
+                if edges::is_special(dst) || edges::everybodys(ground).contains(&dst) || ground.inventory.owns(POD, dst) {
                     continue;
                 }
                 let (sender, v4) = (pod(), true);
                 let mut mapper = Mapper {
-                    ground, sender: &sender, v4, labels: HashMap::new(), said: Vec::new(), origin: None,
+                    ground, sender: &sender, v4, everybodys: HashSet::new(), labels: HashMap::new(), said: Vec::new(), origin: None,
                     found: Mapped::default(),
                 };
                 let explain = mapper.explain(dst).unwrap();

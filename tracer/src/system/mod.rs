@@ -20,6 +20,7 @@ mod nfnetlink;
 pub mod nftrace;
 mod peers;
 pub mod pods;
+pub mod prefixes;
 pub mod probe;
 mod roots;
 pub mod route;
