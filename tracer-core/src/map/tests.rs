@@ -100,6 +100,17 @@ fn with<T>(rules: &Ruleset, work: impl FnOnce(&Ground<'_, '_>) -> T) -> T {
     })
 }
 
+/// As the program makes maps.
+fn with_many<T>(rules: &Ruleset, work: impl FnOnce(&Ground<'_, '_>) -> T) -> T {
+    let (inventory, routes, none) = (host(), Routes::default(), Ruleset::default());
+    let rules = BTreeMap::from([(NODE, Rules::of_many(rules)), (POD, Rules::new(&none))]);
+    work(&Ground {
+        inventory: &inventory,
+        rules: &rules,
+        routes: &routes,
+    })
+}
+
 fn pod() -> Sender {
     Sender {
         kind: OriginKind::Pod,
@@ -214,6 +225,8 @@ fn found(table: &[(IpNet, u32)], dst: IpAddr) -> Option<u32> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// Any cut of the space is told by its table as it is.
     #[test]
     fn tables_say_what_their_stretches_say(
@@ -241,7 +254,7 @@ proptest! {
     /// What the map says of a destination is what is foreseen for it.
     #[test]
     fn maps_say_what_is_foreseen(
-        nets in prop::collection::vec((any::<u32>(), 4u8..=32, 0usize..5), 0..12),
+        nets in prop::collection::vec((any::<u32>(), 4u8..=32, 0usize..5), 0..90),
         probes in prop::collection::vec(any::<u32>(), 1..20),
     ) {
         let targets = ["RETURN", "MASQUERADE", "SNAT --to-source 10.100.0.77", "ACCEPT", "RETURN"];
@@ -251,8 +264,8 @@ proptest! {
             format!("-A MASQ -d {net} {tcp}-j {}\n", targets[*target])
         });
         let rules = legacy(Family::Ip, &lines.chain(["-A MASQ -j MASQUERADE\n".to_owned()]).collect::<String>());
+        let whole = with_many(&rules, |ground| map(ground, &pod(), true));
         with(&rules, |ground| {
-            let whole = map(ground, &pod(), true);
             let lines: Vec<&Map> = whole.lines.iter().collect();
             let edges = nets.iter().flat_map(|(base, len, _)| {
                 let net = IpNet::new(addr((*base).into(), true), *len).unwrap().trunc();

@@ -154,7 +154,7 @@ fn whole(
     doubts: &mut BTreeSet<String>,
 ) -> Mapped {
     for round in 1.. {
-        let rules = terrain.indexed();
+        let rules = terrain.indexed_for_many();
         let mut mapped = map::map(&terrain.ground(&rules), sender, v4);
         drop(rules);
         let needs = std::mem::take(&mut mapped.needs);

@@ -162,6 +162,14 @@ impl Terrain {
         rules.map(|(id, rules)| (*id, Rules::new(rules))).collect()
     }
 
+    /// The same, for very many destinations.
+    pub(super) fn indexed_for_many(&self) -> BTreeMap<NetnsId, Rules<'_>> {
+        let rules = self.rules.iter();
+        rules
+            .map(|(id, rules)| (*id, Rules::of_many(rules)))
+            .collect()
+    }
+
     pub(super) fn ground<'g, 'r>(
         &'g self,
         rules: &'g BTreeMap<NetnsId, Rules<'r>>,
