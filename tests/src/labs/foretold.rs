@@ -22,7 +22,8 @@ static COUNTS: [AtomicUsize; 4] = [
 
 /// A line for the end of the run; `None` where nothing was compared.
 pub fn told() -> Option<String> {
-    let [compared, certain, left, mapped] = [0, 1, 2, 3].map(|at: usize| COUNTS[at].load(Ordering::Relaxed));
+    let [compared, certain, left, mapped] =
+        [0, 1, 2, 3].map(|at: usize| COUNTS[at].load(Ordering::Relaxed));
     (compared + left > 0).then(|| {
         format!(
             "explain foretold {compared} flows as they were seen ({certain} with one answer), map {mapped}; {left} could not be compared"
@@ -49,7 +50,8 @@ pub(super) fn agrees(lab: &Lab, report: &Report) -> Result<()> {
         }
         if asked.insert(question(&flow)) {
             one(lab, &flow).with_context(|| format!("explain against the flow {flow}"))?;
-            on_map(lab, &flow, &mut maps).with_context(|| format!("map against the flow {flow}"))?;
+            on_map(lab, &flow, &mut maps)
+                .with_context(|| format!("map against the flow {flow}"))?;
         }
     }
     Ok(())

@@ -93,7 +93,10 @@ impl<'r> Rules<'r> {
             !named.table.dormant && id.family.takes(version) && id.family != Family::Bridge
         });
         live.flat_map(|named| {
-            let bases = named.bases.iter().filter(move |(_, base)| base.hook == hook);
+            let bases = named
+                .bases
+                .iter()
+                .filter(move |(_, base)| base.hook == hook);
             bases.filter_map(move |(chain, base)| {
                 let idle = chain.rules.is_empty() && base.policy == Policy::Accept;
                 (!idle).then_some(BaseAt { named, chain, base })
