@@ -54,11 +54,19 @@ pub(super) fn tell(scene: &Scene<'_, '_>, meant: Option<&Held>) -> Option<Config
     let mut differs = report.stages.iter().filter(|s| s.agrees == Some(false));
     report.differs_at = differs.next().map(|stage| stage.stage.clone());
     if state != Some(State::Invalid) {
-        report.text = text(scene, meant, state);
+        let at = report.differs_at.as_deref();
+        let at = at
+            .filter(|stage| *stage != "kernel")
+            .map_or(String::new(), |stage| {
+                format!(
+                    "; the first stage that differs is the {}",
+                    stage.replace('-', " ")
+                )
+            });
+        report.text = text(scene, meant, state) + &at;
     }
-    report
-        .findings
-        .extend(drift(scene, meant, state, &report.entries));
+    let drift = drift(scene, meant, state, &report);
+    report.findings.extend(drift);
     report.findings.extend(left_over(scene));
     Some(report)
 }
@@ -179,7 +187,7 @@ fn drift(
     scene: &Scene<'_, '_>,
     meant: Option<&Held>,
     state: Option<State>,
-    entries: &[ConfigEntry],
+    report: &ConfigReport,
 ) -> Option<Finding> {
     let (code, severity) = match state? {
         State::Differs => (Code::ConfigDrift, Severity::Error),
@@ -188,7 +196,7 @@ fn drift(
         _ => return None,
     };
     let of = |wanted: bool| -> Vec<IpNet> {
-        let entries = entries.iter();
+        let entries = report.entries.iter();
         let differing = entries.filter(|e| e.differs && e.wanted == Some(wanted));
         differing.filter_map(|e| e.prefix.parse().ok()).collect()
     };
@@ -211,8 +219,13 @@ fn drift(
             parts.join(", and ")
         ),
         fix: Some(
-            "look at the log of cilium-agent on this node (it takes a changed file at once), and whether its pod mounts this ConfigMap"
-                .to_owned(),
+            match report.differs_at.as_deref() {
+                Some("mounted-file") => "Cilium takes what its file says: see there",
+                _ => {
+                    "look at the log of cilium-agent on this node: it takes a changed file at once"
+                }
+            }
+            .to_owned(),
         ),
         data: json!({ "missing": missing, "extra": extra }),
         ..finding(code, severity)

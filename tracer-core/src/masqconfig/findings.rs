@@ -174,7 +174,7 @@ impl About<'_, '_> {
                 (true, _) => "wait for the agent's next look",
                 (_, true) => "the agent writes what its file says: see there",
                 _ if *self.running == Running::No => {
-                    "no agent runs on this node that would write it: see there first"
+                    "no agent runs on this node that would write it: see why, below"
                 }
                 _ => "look at the agent, not at the network: its log says why it does not write this",
             }

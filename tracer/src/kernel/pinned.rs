@@ -2,13 +2,11 @@
 
 use super::error::chain;
 use crate::system::Roots;
+use crate::system::pins::Pin;
 use aya::maps::{LpmTrie, Map, MapData, MapError};
 use ipnet::IpNet;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
-use rustix::io::Errno;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tracer_core::masqconfig::Pinned;
 
 /// Where Cilium pins its maps, from the root of its pod or of the node.
@@ -31,15 +29,13 @@ pub fn ipmasq_v6(maps: &Pinned) -> bool {
 }
 
 fn below(top: &Path) -> Option<Pinned> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let top = rustix::fs::open(top, flags, Mode::empty()).ok()?;
     let mut from = Vec::new();
     let mut all = Ok(Vec::new());
     for name in [V4, V6] {
         let path = format!("{FOLDER}/{name}");
-        let found = match pinned(&top, &path) {
+        let found = match Pin::open(top, &path) {
             Ok(None) => continue,
-            Ok(Some(file)) => read(&file, name == V6),
+            Ok(Some(pin)) => read(&pin, name == V6),
             Err(error) => Err(error.to_string()),
         };
         from.push(format!("/{path}"));
@@ -51,20 +47,8 @@ fn below(top: &Path) -> Option<Pinned> {
     (!from.is_empty()).then_some(Pinned { from, nets: all })
 }
 
-/// Links lead no further than the root, as in [`crate::system::agent`].
-fn pinned(top: &OwnedFd, path: &str) -> Result<Option<OwnedFd>, Errno> {
-    let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    match rustix::fs::openat2(top, path, flags, Mode::empty(), inside) {
-        Ok(file) => Ok(Some(file)),
-        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn read(file: &OwnedFd, v6: bool) -> Result<Vec<IpNet>, String> {
-    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let data = MapData::from_pin(path).map_err(|error| chain(&error))?;
+fn read(pin: &Pin, v6: bool) -> Result<Vec<IpNet>, String> {
+    let data = MapData::from_pin(pin.path()).map_err(|error| chain(&error))?;
     let map = Map::from_map_data(data).map_err(|error| chain(&error))?;
     let nets = if v6 {
         prefixes::<16>(map)

@@ -43,11 +43,9 @@ impl Known {
         let of_file = given.and_then(Given::agent);
         let pod = process.as_ref().map(|process| process.pid);
         let pinned = live.then(|| kernel::ipmasq(&roots, pod)).flatten();
-        let agent = options
-            .agent
-            .or(of_file)
-            .or(of_process)
-            .unwrap_or_else(|| by_rules(rules, pinned.is_some()));
+        let agent = options.agent.or(of_file).or(of_process).unwrap_or_else(|| {
+            by_rules(rules, pinned.as_ref().is_some_and(|maps| maps.nets.is_ok()))
+        });
         let pinned = pinned.filter(|_| agent == Agent::Cilium);
         let mut flags = match &process {
             Some(process) => Flags::of(agent, process.command.iter().map(String::as_str)),

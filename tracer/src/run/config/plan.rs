@@ -131,8 +131,7 @@ fn trial(
     dest: IpNet,
     count: u64,
 ) -> Trial {
-    let ns = inventory.namespaces.get(&sender.netns);
-    let name = ns.and_then(|ns| ns.pod.clone().or_else(|| ns.name.clone()));
+    let name = name(inventory, &sender);
     let name = name.unwrap_or_else(|| format!("namespace {}", sender.netns.0));
     let device = sender
         .iif
@@ -217,9 +216,17 @@ fn of_flow(inventory: &Inventory, node: NetnsId, path: &Path4, counted: &Counted
 
 fn pods(inventory: &Inventory, v4: bool) -> Vec<Sender> {
     let all = foresee::senders(inventory, v4).into_iter();
-    all.filter(|sender| sender.kind == OriginKind::Pod)
+    let mut pods: Vec<Sender> = all
+        .filter(|sender| sender.kind == OriginKind::Pod)
         .take(PODS)
-        .collect()
+        .collect();
+    pods.sort_by_key(|sender| name(inventory, sender));
+    pods
+}
+
+fn name(inventory: &Inventory, sender: &Sender) -> Option<String> {
+    let ns = inventory.namespaces.get(&sender.netns)?;
+    ns.pod.clone().or_else(|| ns.name.clone())
 }
 
 /// What becomes of each, with the rules of today or with others in one namespace.
