@@ -83,6 +83,8 @@ fn is_certain(flow: &Value) -> bool {
     (code == "source-preserved" || code == "source-rewritten")
         && flow["delivery"]["code"] != "dropped"
         && flow["origin"]["netns_name"].is_string()
+        // Foretold is what this node's pods, itself and clients of either may send, and not who lies beyond.
+        && flow["origin"]["kind"] != "external"
         && !codes.any(|code| OTHERWISE.contains(&code))
         && requests.all(|rewrite| rewrite["agent"] == "netfilter" && !rewrite["rule"].is_null())
 }

@@ -86,6 +86,36 @@ fn pool_without_route() -> Result<()> {
     )
 }
 
+/// A gateway pod comes again as this namespace, with new devices and the addresses that it had.
+pub(super) fn comes_again(lab: &mut Lab, ns: &str, forwards: &str) -> Result<()> {
+    lab.add_ns(ns)?;
+    lab.sysctl(ns, "ipv4/ip_forward", forwards)?;
+    let (new, client) = (lab.netns(ns), lab.netns("peer-client"));
+    lab.ip(
+        "node",
+        &format!(
+            "link add veth-new type veth peer name eth0 netns {new}\nlink set veth-new up\n\
+             addr add 10.12.9.1/24 dev veth-new"
+        ),
+    )?;
+    lab.ip(
+        ns,
+        &format!(
+            "link set eth0 up\naddr add 10.12.9.4/24 dev eth0\nroute add default via 10.12.9.1\n\
+             link add tun0 type veth peer name tun0 netns {client}\nlink set tun0 up\n\
+             addr add 10.8.0.1/24 dev tun0"
+        ),
+    )?;
+    lab.ip(
+        "peer-client",
+        "link set tun0 up\naddr add 10.8.0.2/24 dev tun0\nroute add default via 10.8.0.1",
+    )?;
+    for (ns, ifname) in [(ns, "eth0"), (ns, "tun0"), ("peer-client", "tun0")] {
+        lab.settle(ns, ifname)?;
+    }
+    Ok(())
+}
+
 /// The gateway pod is deleted and comes again, without what somebody had set in it by hand.
 fn gateway_replaced() -> Result<()> {
     let mut net = cast::one_pod("d6", RouteBack::Known);
@@ -100,28 +130,7 @@ fn gateway_replaced() -> Result<()> {
         .whole_machine()
         .start()?;
     lab.delete_ns("vpn-old");
-    lab.add_ns("vpn-new")?;
-    lab.sysctl("vpn-new", "ipv4/ip_forward", "0")?;
-    let (new, client) = (lab.netns("vpn-new"), lab.netns("peer-client"));
-    lab.ip(
-        "node",
-        &format!(
-            "link add veth-new type veth peer name eth0 netns {new}\nlink set veth-new up\n\
-             addr add 10.12.9.1/24 dev veth-new"
-        ),
-    )?;
-    lab.ip(
-        "vpn-new",
-        &format!(
-            "link set eth0 up\naddr add 10.12.9.4/24 dev eth0\nroute add default via 10.12.9.1\n\
-             link add tun0 type veth peer name tun0 netns {client}\nlink set tun0 up\n\
-             addr add 10.8.0.1/24 dev tun0"
-        ),
-    )?;
-    lab.ip(
-        "peer-client",
-        "link set tun0 up\naddr add 10.8.0.2/24 dev tun0\nroute add default via 10.8.0.1",
-    )?;
+    comes_again(&mut lab, "vpn-new", "0")?;
     client_call(&lab)?;
     trace.wait_flows(1)?;
     let report = trace.stop()?;

@@ -31,6 +31,7 @@ pub(super) const CASES: &[Case] = &[
         request_redirected_past_netfilter,
     )
     .on(WITH_TCX),
+    Case::new("reply_taken_for_a_beginning", &["B2"], reply_begins).on(WITH_TCX),
     Case::new("netkit_l2_masqueraded", &[], || {
         netkit_masqueraded(Mode::L2, "netkit_l2_masqueraded")
     })
@@ -123,6 +124,29 @@ fn request_redirected_past_netfilter() -> Result<()> {
         "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
          source-preserved, on the wire 10.12.3.4, completed",
         &[],
+    )
+}
+
+/// The same, and the rule names no source: to the node, which saw no request, the far side's data begin a connection, and the
+/// rule gives them the node's address. The client gets no answer.
+fn reply_begins() -> Result<()> {
+    let lab = cast::one_pod("begins", RouteBack::Known).up()?;
+    lab.iptables_legacy("node", "-t nat -A POSTROUTING -j MASQUERADE")?;
+    let _there = redirect(&lab, "veth-pod", Side::Ingress, Act::RedirectNeigh, "eth0")?;
+    let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
+    let report = watch(&lab, &["--dest", PEER], 1, || {
+        let call = StreamCall::new("pod", "10.20.30.40:443", 43_210).patience(A_MOMENT);
+        let got = call.run(&lab)?;
+        same("an answer", matches!(got, Outcome::Answered(_)), false)
+    })?;
+    let claims = "tcp 10.12.3.4:43210 > 10.20.30.40:443 from pod pod
+        source-preserved, on the wire 10.12.3.4, reply-lost";
+    hold(
+        &lab,
+        &report,
+        "reply_taken_for_a_beginning",
+        &[claims],
+        &[(0, "reply-rewritten-wrong")],
     )
 }
 

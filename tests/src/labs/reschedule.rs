@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use super::Case;
-use super::gateways::vpn;
+use super::gateways::{self, vpn};
 use super::steps::{A_MOMENT, answered, hold, same, watch};
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::lab::{Lab, Topology};
@@ -84,31 +84,7 @@ fn comes_again() -> Result<()> {
     ask(&lab, 43_210, "10.12.9.4:43210")?;
     trace.wait_flows(1)?;
     lab.delete_ns("vpn");
-    lab.add_ns("vpn")?;
-    lab.sysctl("vpn", "ipv4/ip_forward", "1")?;
-    let (new, client) = (lab.netns("vpn"), lab.netns("peer-client"));
-    lab.ip(
-        "node",
-        &format!(
-            "link add veth-vpn2 type veth peer name eth0 netns {new}\nlink set veth-vpn2 up\n\
-             addr add 10.12.9.1/24 dev veth-vpn2"
-        ),
-    )?;
-    lab.ip(
-        "vpn",
-        &format!(
-            "link set eth0 up\naddr add 10.12.9.4/24 dev eth0\nroute add default via 10.12.9.1\n\
-             link add tun0 type veth peer name tun0 netns {client}\nlink set tun0 up\n\
-             addr add 10.8.0.1/24 dev tun0"
-        ),
-    )?;
-    lab.ip(
-        "peer-client",
-        "link set tun0 up\naddr add 10.8.0.2/24 dev tun0\nroute add default via 10.8.0.1",
-    )?;
-    for (ns, ifname) in [("vpn", "eth0"), ("vpn", "tun0"), ("peer-client", "tun0")] {
-        lab.settle(ns, ifname)?;
-    }
+    gateways::comes_again(&mut lab, "vpn", "1")?;
     lab.iptables_legacy("vpn", MASQUERADE)?;
     ask(&lab, 43_211, "10.12.9.4:43211")?;
     trace.wait_flows(2)?;

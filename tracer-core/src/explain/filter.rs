@@ -42,10 +42,8 @@ fn loopback(scene: &Scene<'_>) -> Option<Explanation> {
 /// A rule or a chain's policy.
 fn policy(scene: &Scene<'_>) -> Explanation {
     let space = scene.space();
-    let mut text = format!(
-        "a netfilter rule or chain policy of {space} dropped it {}",
-        stage(scene)
-    );
+    let (whose, stage) = (dropper(scene), stage(scene));
+    let mut text = format!("{whose} of {space} dropped it {stage}");
     if let Some(note) = seen_as(scene) {
         text.push_str(&note);
     }
@@ -61,12 +59,29 @@ fn policy(scene: &Scene<'_>) -> Explanation {
         .code(Code::PolicyDrop)
 }
 
+const RULE_OR_POLICY: &str = "a netfilter rule or chain policy";
+const OR_ENTRY: &str = "a netfilter rule, a chain policy or (two packets at once that begin the same connection) conntrack";
+
+/// Who may have dropped it. A packet whose entry is not in the table yet, nor translated, dies by the same function
+/// where another packet was first to make that entry: only the rules can tell.
+fn dropper(scene: &Scene<'_>) -> &'static str {
+    let entry = scene.loss.first.conntrack;
+    match entry.is_some_and(|ct| ct.status & Conntrack::CONFIRMED == 0) {
+        true => OR_ENTRY,
+        false => RULE_OR_POLICY,
+    }
+}
+
 impl Explanation {
+    /// A rule, or the policy of a chain, that is known.
+    pub(crate) fn by_rule(&mut self) {
+        self.text = self.text.replacen(OR_ENTRY, RULE_OR_POLICY, 1);
+    }
+
     /// Netfilter dropped it, and the rules as they were read would have let it pass.
     pub(crate) fn by_no_rule(&mut self) {
-        self.text = self
-            .text
-            .replacen("a netfilter rule or chain policy", "netfilter", 1);
+        self.by_rule();
+        self.text = self.text.replacen(RULE_OR_POLICY, "netfilter", 1);
         self.text.push_str(
             ", but none of the rules and policies there would, as they are now: what else may drop is \
              a BPF program at its hooks, a program in user space, or the kernel itself",

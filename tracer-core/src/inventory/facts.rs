@@ -3,6 +3,7 @@
 
 use super::Tunnel;
 use crate::event::{Dir, NetnsId};
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,6 +28,37 @@ pub struct Facts {
     /// Tunnels that processes speak, by their devices.
     #[serde(default)]
     pub tunnels: BTreeMap<u32, Tunnel>,
+    /// Rules of policy routing that are about sources, in their order.
+    #[serde(default)]
+    pub policies: Vec<PolicyRule>,
+}
+
+/// A rule of policy routing (`ip rule`) that is about a source, and asks for nothing but addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyRule {
+    /// Its place in the order.
+    pub priority: u32,
+    /// Sources that it is for.
+    pub from: IpNet,
+    /// Destinations, where it names some.
+    pub to: Option<IpNet>,
+    /// The routing table that it leads to.
+    pub table: u32,
+}
+
+impl PolicyRule {
+    /// As `ip rule` prints it: `111: from 10.77.1.10 to 10.50.0.0/16 lookup 42`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let to = self.to.map_or_else(String::new, |to| format!(" to {to}"));
+        let Self {
+            priority,
+            from,
+            table,
+            ..
+        } = self;
+        format!("{priority}: from {from}{to} lookup {table}")
+    }
 }
 
 /// A question to the kernel: which way would it send this?
@@ -156,6 +188,9 @@ impl Facts {
         self.programs.extend(later.programs);
         self.cgroups.extend(later.cgroups);
         self.tunnels.extend(later.tunnels);
+        if !later.policies.is_empty() {
+            self.policies = later.policies;
+        }
     }
 }
 

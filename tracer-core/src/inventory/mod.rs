@@ -9,7 +9,8 @@ mod routes;
 mod tunnel;
 
 pub use facts::{
-    Attached, ConntrackCounts, Facts, Inquiry, Refusal, RouteAnswer, RouteQuestion, answers_way,
+    Attached, ConntrackCounts, Facts, Inquiry, PolicyRule, Refusal, RouteAnswer, RouteQuestion,
+    answers_way,
 };
 pub use node::NotTheNode;
 pub use range::{PodRange, RangeKnown};

@@ -73,6 +73,10 @@ pub enum Code {
     StaleNatAddress,
     /// A route's next hop is a pod, whose address moves when it is rescheduled.
     UnstableNextHop,
+    /// A source's own routing rule (`ip rule`) leaves the destination out.
+    PolicyRouteMissed,
+    /// Rules for routed packets acted on one that a bridge passed on.
+    BridgedThroughNetfilter,
     /// Only the port changed.
     PortRewritten,
     /// The source was rewritten twice.

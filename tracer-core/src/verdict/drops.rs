@@ -51,6 +51,7 @@ pub(super) fn name_rules(told: &mut [Told<'_>], journey: &Journey, context: &Con
         let (inventory, hits) = (context.inventory, context.hits);
         match attribute::stopped(one.loss, journey, inventory, context.rules, hits) {
             Some(Stopped::By(rule)) => {
+                explained.by_rule();
                 explained.text.push_str(": ");
                 explained.text.push_str(&rules::stopper_name(&rule));
                 explained.rule = Some(*rule);

@@ -1,5 +1,6 @@
 //! From a journey to the answer: one [`report::Flow`](crate::report::Flow).
 
+mod bridge;
 mod carried;
 mod delivery;
 mod drops;
@@ -7,6 +8,7 @@ mod far_side;
 mod findings;
 mod origin;
 mod peer;
+mod policies;
 mod proxy;
 mod reply;
 mod rewriter;
@@ -72,6 +74,8 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     let mut verdict = source::verdict(journey, &rewrites, &delivery, context);
     let mut findings = findings::findings(journey, &rewrites, &delivery, &verdict, context);
     findings.extend(rewriters);
+    findings.extend(bridge::finding_of(journey, &rewrites, context.inventory));
+    findings.extend(policies::uncovered(journey, &delivery, context.inventory));
     findings.extend(carried::findings(journey, context));
     findings.extend(drops::findings(&told, journey, &delivery));
     findings.extend(drops::replaced(&told, context.inventory));

@@ -9,35 +9,47 @@ use std::os::fd::AsFd;
 use tracer_core::event::{Dir, DropEvent, Event, NetnsId};
 use tracer_core::inventory::{Attached, Facts, Inquiry, Inventory};
 use tracer_core::packet::Tuple;
+use tracer_core::recent::Recent;
 
 /// Most questions of one run: a storm of drops is not looked into packet by packet.
 const MOST: usize = 512;
 /// Most at a time.
 const AT_ONCE: usize = 32;
-/// Most senders that are remembered.
+/// Most senders that are remembered, the oldest forgotten first.
 const SENDERS: usize = 4096;
+/// How long, nanoseconds: what dies on its way to a socket was asked for not long ago.
+const SENDERS_NS: u64 = 60_000_000_000;
 
 /// What is attached to each side of devices.
 pub(super) type Sides = BTreeMap<(u32, Dir), Vec<Attached>>;
 
 /// Drops that wait to be looked into.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Inquiries {
     open: BTreeSet<Inquiry>,
     asked: BTreeSet<Inquiry>,
     /// cgroups of the sockets that sent requests from a namespace: a packet that dies on its way to a
     /// socket names none.
-    senders: BTreeMap<(NetnsId, Tuple), u64>,
+    senders: Recent<(NetnsId, Tuple), u64>,
+}
+
+impl Default for Inquiries {
+    fn default() -> Self {
+        Self {
+            open: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            senders: Recent::new(SENDERS_NS, SENDERS),
+        }
+    }
 }
 
 impl Inquiries {
     /// A packet was sighted.
     pub(super) fn sighted(&mut self, event: &Event) {
         let cgroup = event.process.as_ref().and_then(|p| p.cgroup);
-        if let (Some(netns), Some(cgroup)) = (event.netns, cgroup)
-            && self.senders.len() < SENDERS
-        {
-            self.senders.insert((netns, event.tuple), cgroup);
+        if let (Some(netns), Some(cgroup)) = (event.netns, cgroup) {
+            let sender = (netns, event.tuple);
+            self.senders.note(event.time_ns, sender, cgroup);
         }
     }
 
@@ -46,7 +58,7 @@ impl Inquiries {
         let Some(netns) = drop.netns else { return };
         if drop.cgroup.is_none() {
             let asked = (netns, drop.tuple.reversed());
-            drop.cgroup = self.senders.get(&asked).copied();
+            drop.cgroup = self.senders.get(drop.time_ns, &asked).copied();
         }
         let inquiry = Inquiry {
             netns,

@@ -11,8 +11,14 @@ use crate::system::host;
 use std::collections::BTreeSet;
 use tracer_core::event::{Counter, NetnsId};
 use tracer_core::expect::ExitStatus;
+use tracer_core::inventory::Inventory;
+use tracer_core::journey::{Closed, ReadCounter};
 use tracer_core::recording::Part;
 use tracer_core::report::{Events, Flow, ObservedBy, SCHEMA, Summary, Unavailable};
+use tracer_core::trace::Trace;
+
+/// Takes the flows that are over out of a trace, by the time and the taps' counters.
+type Close = fn(&mut Trace, u64, &Inventory, &mut ReadCounter<'_>) -> Vec<Closed>;
 
 /// Counters of flows are read anew at that many judgements, while there are few flows.
 const COUNT_EVERY: u32 = 25;
@@ -22,19 +28,7 @@ const FEW_FLOWS: usize = 2000;
 impl Live<'_> {
     pub(super) fn judge(&mut self, round: u32) -> Result<(), Failure> {
         let now = clock::monotonic_ns();
-        self.count_lost(now)?;
-        if !self.strangers.is_empty() {
-            let strangers = std::mem::take(&mut self.strangers);
-            let delta = self.survey.learn(&strangers);
-            self.came_or_went(&delta);
-            self.met(&strangers, now);
-        }
-        // What flows are judged by must not be older than they are.
-        if let Some(changed) = self.watch.heard()? {
-            self.changed(&changed);
-        }
-        self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
-        self.inquiries.answer(&mut self.survey);
+        self.catch_up(now)?;
         if round.is_multiple_of(COUNT_EVERY) && self.trace.stats().followed <= FEW_FLOWS {
             let Self {
                 trace, programs, ..
@@ -49,6 +43,23 @@ impl Live<'_> {
         self.tell(parts)
     }
 
+    /// What flows are judged by must not be older than they are.
+    fn catch_up(&mut self, now_ns: u64) -> Result<(), Failure> {
+        self.count_lost(now_ns)?;
+        if !self.strangers.is_empty() {
+            let strangers = std::mem::take(&mut self.strangers);
+            let delta = self.survey.learn(&strangers);
+            self.came_or_went(&delta);
+            self.met(&strangers, now_ns);
+        }
+        if let Some(changed) = self.watch.heard()? {
+            self.changed(&changed);
+        }
+        self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
+        self.inquiries.answer(&mut self.survey);
+        Ok(())
+    }
+
     /// Asks for the rules of namespaces that packets went through before they were known.
     fn met(&mut self, ids: &BTreeSet<NetnsId>, now_ns: u64) {
         for netns in ids.iter().filter_map(|id| self.survey.netns(*id)) {
@@ -56,18 +67,25 @@ impl Live<'_> {
         }
     }
 
+    /// The flows that are over by now.
     pub(super) fn advance(&mut self, now_ns: u64) -> Vec<Part> {
+        self.judged(Trace::close, now_ns)
+    }
+
+    /// Judges what `close` gives, once what is in doubt has been asked.
+    fn judged(&mut self, close: Close, now_ns: u64) -> Vec<Part> {
         let Self {
             trace,
             programs,
             survey,
             ..
         } = self;
-        let mut closed = trace.close(now_ns, survey.inventory(), &mut |tap| {
+        let mut closed = close(trace, now_ns, survey.inventory(), &mut |tap| {
             last_count(programs, tap)
         });
         self.doubts.settle(&mut closed, survey);
         self.tunnels.settle(&closed, survey);
+        self.policies.settle(&closed, survey);
         trace.judge_parts(closed, survey.inventory())
     }
 
@@ -106,29 +124,9 @@ impl Live<'_> {
     pub(super) fn finish(&mut self) -> Result<ExitStatus, Failure> {
         self.drain()?;
         let now = clock::monotonic_ns();
-        self.count_lost(now)?;
-        let strangers = std::mem::take(&mut self.strangers);
-        let delta = self.survey.learn(&strangers);
-        self.came_or_went(&delta);
-        self.met(&strangers, now);
-        if let Some(changed) = self.watch.heard()? {
-            self.changed(&changed);
-        }
-        self.survey.learn_cgroups(std::mem::take(&mut self.cgroups));
+        self.catch_up(now)?;
         self.library.wait(self.trace.rulebook());
-        self.inquiries.answer(&mut self.survey);
-        let Self {
-            trace,
-            programs,
-            survey,
-            ..
-        } = self;
-        let mut closed = trace.close_all(now, survey.inventory(), &mut |tap| {
-            last_count(programs, tap)
-        });
-        self.doubts.settle(&mut closed, survey);
-        self.tunnels.settle(&closed, survey);
-        let parts = trace.judge_parts(closed, survey.inventory());
+        let parts = self.judged(Trace::close_all, now);
         self.tell(parts)?;
         if let Some(line) = self.pcap.as_ref().and_then(Pcap::remark) {
             sink::note(&format!("srctrace: {}\n", escape(&line)));

@@ -9,6 +9,7 @@ use super::inquire::Inquiries;
 use super::library::RuleReader;
 use super::pcap::Pcap;
 use super::plan::Plan;
+use super::policies::Policies;
 use super::probe::Probes;
 use super::record::Recorder;
 use super::rules::Rules;
@@ -56,6 +57,7 @@ pub(super) struct Live<'a> {
     pub(super) inquiries: Inquiries,
     pub(super) doubts: Doubts,
     pub(super) tunnels: Tunnels,
+    pub(super) policies: Policies,
     pub(super) silence: Silence<'a>,
     pub(super) started: String,
     pub(super) start: Instant,
@@ -108,6 +110,7 @@ impl<'a> Live<'a> {
             inquiries: Inquiries::default(),
             doubts: Doubts::default(),
             tunnels: Tunnels::default(),
+            policies: Policies::default(),
             started: clock::utc_now(),
             start: Instant::now(),
             received: 0,

@@ -1,39 +1,25 @@
 //! Tunnels that processes speak: before a flow is judged that went through a tun device, or that ended beside one,
 //! it is asked who has the device open and who its peers are.
 
+use super::lately::Lately;
 use crate::system::Survey;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 use tracer_core::event::{Dir, NetnsId};
 use tracer_core::inventory::{Facts, Inventory};
 use tracer_core::journey::Closed;
 
-/// A device is asked about anew after this time.
-const ASKED: Duration = Duration::from_secs(1);
-/// Most devices that are asked about at one judgement.
-const AT_ONCE: usize = 8;
-
 /// What was asked lately.
 #[derive(Debug, Default)]
 pub(super) struct Tunnels {
-    asked: BTreeMap<(NetnsId, u32), Instant>,
+    asked: Lately<(NetnsId, u32)>,
 }
 
 impl Tunnels {
     /// Asks about the tun devices of flows that are over, and gives the answers to the inventory.
     pub(super) fn settle(&mut self, closed: &[Closed], survey: &mut Survey) {
-        let now = Instant::now();
-        self.asked.retain(|_, at| now.duration_since(*at) < ASKED);
         let inventory = survey.inventory();
-        let mut due: Vec<(NetnsId, u32)> = closed
-            .iter()
-            .flat_map(|flow| devices(flow, inventory))
-            .filter(|device| !self.asked.contains_key(device))
-            .collect();
-        due.sort_unstable();
-        due.dedup();
-        for (netns, ifindex) in due.into_iter().take(AT_ONCE) {
-            self.asked.insert((netns, ifindex), now);
+        let met = closed.iter().flat_map(|flow| devices(flow, inventory));
+        for (netns, ifindex) in self.asked.due(met) {
             let Some(tunnel) = survey.tunnel(netns, ifindex) else {
                 continue;
             };

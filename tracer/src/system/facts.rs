@@ -59,6 +59,7 @@ pub fn facts(
             programs: list_programs(&mut socket, devices.keys().copied()),
             cgroups: BTreeMap::new(),
             tunnels: BTreeMap::new(),
+            policies: Vec::new(),
         })
     })
 }

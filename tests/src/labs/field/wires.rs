@@ -28,6 +28,7 @@ pub(super) const STORIES: &[Story] = &[
              exempt-by-rule: iptables-legacy nat/IP-MASQ-AGENT 1
              source-preserved, on the wire 10.77.1.10, no-reply",
         ],
+        findings: &[(0, "policy-route-missed")],
         ..FROM_POD
     },
     Story {
@@ -51,6 +52,7 @@ pub(super) const STORIES: &[Story] = &[
              unowned-rule: iptables-legacy nat/POSTROUTING 1
              source-rewritten, on the wire 10.77.0.1, completed",
         ],
+        findings: &[(0, "bridged-through-netfilter")],
         ..FROM_POD
     },
     Story {

@@ -174,6 +174,10 @@ impl Redactor {
             .into_iter()
             .map(|((device, addr), state)| ((device, self.addresses.replace(addr)), state))
             .collect();
+        for policy in &mut facts.policies {
+            policy.from = self.addresses.net(policy.from);
+            policy.to = policy.to.map(|to| self.addresses.net(to));
+        }
         for tunnel in facts.tunnels.values_mut() {
             let holders = tunnel.processes.iter_mut();
             holders.for_each(|holder| self.name(&mut holder.comm));
