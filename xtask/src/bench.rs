@@ -21,7 +21,7 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     quick: bool,
     /// Measure only these parts: programs, throughput, core, pods, connections,
-    /// observers, merge; docs/performance.md stays as it is
+    /// observers, merge, map; docs/performance.md stays as it is
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     only: Vec<String>,
     /// Interleaved rounds of the throughput comparison (default: 21)

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context as _, Result, bail};
-use serde_json::Value;
 
+use super::foretold::longest;
 use super::steps::{masquerade, masqueraded_pod, same, same_text, watch};
 use super::{Case, NATIVE};
 use crate::lab::Lab;
@@ -231,7 +231,28 @@ fn mapped() -> Result<()> {
 const SIX: &str = "*nat\n:IP-MASQ - [0:0]\n-A POSTROUTING -j IP-MASQ\n-A IP-MASQ -d fd50::/64 -j RETURN\n\
     -A IP-MASQ -j MASQUERADE\nCOMMIT\n";
 
-const MAPPED: &str = "";
+const MAPPED: &str = "\
+pod pod 10.12.3.4
+  0.0.0.0/0      10.100.0.5 (the node)                 iptables-legacy nat/IP-MASQ rule 2 (ip-masq-agent)
+  10.12.3.0/24   no way
+  10.12.3.1/32   kept, delivered here
+  10.12.4.0/24   no way
+  10.12.4.1/32   kept, delivered here
+  10.12.4.4/32   10.12.4.1 (the node), delivered here  iptables-legacy nat/IP-MASQ rule 2 (ip-masq-agent)
+  10.20.0.0/16   kept                                  iptables-legacy nat/IP-MASQ rule 1 (ip-masq-agent)
+  10.100.0.5/32  kept, delivered here
+
+pod pod fd12:3::4
+  ::/0             fd10:100::5 (the node)                ip6tables-legacy nat/IP-MASQ rule 2 (ip-masq-agent)
+  fd10:100::5/128  kept, delivered here
+  fd12:3::/64      no way
+  fd12:3::1/128    kept, delivered here
+  fd12:4::/64      no way
+  fd12:4::1/128    kept, delivered here
+  fd12:4::4/128    fd12:4::1 (the node), delivered here  ip6tables-legacy nat/IP-MASQ rule 2 (ip-masq-agent)
+  fd50::/64        kept                                  ip6tables-legacy nat/IP-MASQ rule 1 (ip-masq-agent)
+
+The longest prefix that holds a destination counts.";
 
 /// An exemption is narrowed: which destinations get another source, and nothing where nothing changed.
 fn mapped_again() -> Result<()> {
@@ -295,7 +316,7 @@ fn map_is_what_is_seen() -> Result<()> {
         let Outcome::Answered(seen) = outcome else {
             bail!("{dst}: {outcome:?}");
         };
-        let told = longest(&lines, dst)?;
+        let told = longest(&lines.iter().collect::<Vec<_>>(), dst)?;
         same(
             &format!("the source for {dst}"),
             told["source_on_wire"].as_str(),
@@ -303,22 +324,4 @@ fn map_is_what_is_seen() -> Result<()> {
         )?;
     }
     Ok(())
-}
-
-/// The line of the longest prefix that holds a destination.
-fn longest(lines: &[Value], dst: IpAddr) -> Result<&Value> {
-    let prefix = |line: &Value| -> Option<(IpAddr, u8)> {
-        let (addr, len) = line["prefix"].as_str()?.split_once('/')?;
-        Some((addr.parse().ok()?, len.parse().ok()?))
-    };
-    let holds = |(net, len): (IpAddr, u8)| match (net, dst) {
-        (IpAddr::V4(net), IpAddr::V4(dst)) => {
-            let mask = u32::MAX.checked_shl((32 - len).into()).unwrap_or(0);
-            net.to_bits() == dst.to_bits() & mask
-        }
-        _ => false,
-    };
-    let holding = lines.iter().filter(|line| prefix(line).is_some_and(holds));
-    let longest = holding.max_by_key(|line| prefix(line).map(|(_, len)| len));
-    longest.with_context(|| format!("the map says nothing of {dst}"))
 }

@@ -1,7 +1,8 @@
 //! What `explain` foretells of a flow, held against what became of it: in every lab that holds a report of the machine's own
 //! kernel, for every flow of which the report itself is certain.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
@@ -10,8 +11,10 @@ use serde_json::Value;
 use crate::lab::Lab;
 use crate::trace::{Report, Srctrace};
 
-/// Flows that were compared, those of them that had one certain answer, and flows that were not compared.
-static COUNTS: [AtomicUsize; 3] = [
+/// Flows that were compared, those of them that had one certain answer, flows that were not compared, and flows that were
+/// looked up on a map.
+static COUNTS: [AtomicUsize; 4] = [
+    AtomicUsize::new(0),
     AtomicUsize::new(0),
     AtomicUsize::new(0),
     AtomicUsize::new(0),
@@ -19,10 +22,11 @@ static COUNTS: [AtomicUsize; 3] = [
 
 /// A line for the end of the run; `None` where nothing was compared.
 pub fn told() -> Option<String> {
-    let [compared, certain, left] = [0, 1, 2].map(|at: usize| COUNTS[at].load(Ordering::Relaxed));
+    let [compared, certain, left, mapped] =
+        [0, 1, 2, 3].map(|at: usize| COUNTS[at].load(Ordering::Relaxed));
     (compared + left > 0).then(|| {
         format!(
-            "explain foretold {compared} flows as they were seen ({certain} with one answer); {left} could not be compared"
+            "explain foretold {compared} flows as they were seen ({certain} with one answer), map {mapped}; {left} could not be compared"
         )
     })
 }
@@ -38,6 +42,7 @@ pub(super) fn agrees(lab: &Lab, report: &Report) -> Result<()> {
         return Ok(());
     }
     let mut asked = BTreeSet::new();
+    let mut maps = BTreeMap::new();
     for flow in report.flows()? {
         if !is_certain(&flow) {
             COUNTS[2].fetch_add(1, Ordering::Relaxed);
@@ -45,6 +50,8 @@ pub(super) fn agrees(lab: &Lab, report: &Report) -> Result<()> {
         }
         if asked.insert(question(&flow)) {
             one(lab, &flow).with_context(|| format!("explain against the flow {flow}"))?;
+            on_map(lab, &flow, &mut maps)
+                .with_context(|| format!("map against the flow {flow}"))?;
         }
     }
     Ok(())
@@ -128,6 +135,70 @@ fn one(lab: &Lab, flow: &Value) -> Result<()> {
     COUNTS[0].fetch_add(1, Ordering::Relaxed);
     COUNTS[1].fetch_add(usize::from(certain), Ordering::Relaxed);
     Ok(())
+}
+
+/// Looks a flow up on the map of its sender: the answer for its destination is what became of it.
+fn on_map(lab: &Lab, flow: &Value, maps: &mut BTreeMap<String, Vec<Value>>) -> Result<()> {
+    let origin = &flow["origin"];
+    let netns = origin["netns_name"].as_str().unwrap_or_default();
+    // Clients from outside have no map.
+    if origin["kind"] == "external" {
+        return Ok(());
+    }
+    if !maps.contains_key(netns) {
+        let report = Srctrace::new(lab, &["map", "--netns", netns]).run_to_end()?;
+        ensure!(report.status == Some(0), "{}", report.stderr);
+        maps.insert(netns.to_owned(), report.objects()?);
+    }
+    let lines = maps.get(netns).map_or(&[][..], Vec::as_slice);
+    let of = lines
+        .iter()
+        .filter(|line| line["origin"]["kind"] == origin["kind"]);
+    let of: Vec<&Value> = of.collect();
+    let dst: IpAddr = flow["flow"]["dst"].as_str().unwrap_or_default().parse()?;
+    let line = longest(&of, dst)?;
+    let seen = outcome(flow);
+    // A sender of several addresses has its map with one of them.
+    let other = line["origin"]["addr"] != flow["flow"]["src"];
+    let fits = |answer: &Value| match other {
+        true => answer["source"] == seen.source,
+        false => foretells(answer, &seen),
+    };
+    let several = line["candidates"].as_array();
+    let answers: Vec<&Value> = match several {
+        Some(several) if !several.is_empty() => several.iter().collect(),
+        _ => vec![line],
+    };
+    ensure!(
+        answers.into_iter().any(fits),
+        "seen {seen:?}, on the map {line}"
+    );
+    COUNTS[3].fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The line of a map with the longest prefix that holds a destination.
+pub(super) fn longest<'l>(lines: &[&'l Value], dst: IpAddr) -> Result<&'l Value> {
+    let prefix = |line: &Value| -> Option<(IpAddr, u32)> {
+        let (addr, len) = line["prefix"].as_str()?.split_once('/')?;
+        Some((addr.parse().ok()?, len.parse().ok()?))
+    };
+    let holds = |(net, len): (IpAddr, u32)| match (net, dst) {
+        (IpAddr::V4(net), IpAddr::V4(dst)) => {
+            let mask = u32::MAX.checked_shl(32 - len).unwrap_or(0);
+            net.to_bits() == dst.to_bits() & mask
+        }
+        (IpAddr::V6(net), IpAddr::V6(dst)) => {
+            let mask = u128::MAX.checked_shl(128 - len).unwrap_or(0);
+            net.to_bits() == dst.to_bits() & mask
+        }
+        _ => false,
+    };
+    let holding = lines.iter().filter(|line| prefix(line).is_some_and(holds));
+    let longest = holding.max_by_key(|line| prefix(line).map(|(_, len)| len));
+    longest
+        .copied()
+        .with_context(|| format!("the map says nothing of {dst}"))
 }
 
 /// What became of a flow: its source, and the rule that decided, where the report names one.

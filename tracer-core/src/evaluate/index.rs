@@ -1,11 +1,13 @@
 //! The rule stores by name and by hook: what the kernel resolves when rules are loaded.
 
+use super::guards::Guards;
 use super::tracking;
 use crate::ruleset::{Backend, Base, Chain, ChainKind, Family, Hook, Policy};
 use crate::ruleset::{Rule, RuleId, Ruleset, Table};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 
 /// A ruleset with its chains by name; made once, asked for many packets.
 #[derive(Debug)]
@@ -21,6 +23,29 @@ pub struct Rules<'r> {
 pub(super) struct Named<'r> {
     pub(super) table: &'r Table,
     pub(super) chains: HashMap<&'r str, &'r Chain, RandomState>,
+    /// Those that hang on a hook.
+    bases: Vec<(&'r Chain, &'r Base)>,
+    /// Of long chains, where many destinations are asked about.
+    guards: HashMap<&'r str, Guards, RandomState>,
+}
+
+impl<'r> Named<'r> {
+    /// The next rule of one of its chains from `from` on that may match one of these destinations.
+    pub(super) fn next_rule(
+        &self,
+        chain: &Chain,
+        from: usize,
+        mut dsts: impl Iterator<Item = Option<IpAddr>>,
+    ) -> Option<usize> {
+        let any = (from < chain.rules.len()).then_some(from);
+        let guards = self.guards.get(chain.name.as_str());
+        match (guards, dsts.next()?) {
+            (Some(guards), Some(dst)) if dsts.all(|other| other == Some(dst)) => {
+                guards.next(dst, from)
+            }
+            _ => any,
+        }
+    }
 }
 
 impl<'r> Rules<'r> {
@@ -30,12 +55,28 @@ impl<'r> Rules<'r> {
         let named = |table: &'r Table| Named {
             table,
             chains: table.chains.iter().map(|c| (c.name.as_str(), c)).collect(),
+            bases: (table.chains.iter())
+                .filter_map(|chain| Some((chain, chain.base.as_ref()?)))
+                .collect(),
+            guards: HashMap::default(),
         };
         Self {
             ruleset,
             tables: ruleset.tables.iter().map(named).collect(),
             tracks: [4, 6].map(|version| tracking::is_on(ruleset, version)),
         }
+    }
+
+    /// Indexes a ruleset that is asked about very many destinations: what rules nearly did is not told then.
+    #[must_use]
+    pub fn of_many(ruleset: &'r Ruleset) -> Self {
+        let mut rules = Self::new(ruleset);
+        for named in &mut rules.tables {
+            let chains = named.table.chains.iter();
+            let long = chains.filter_map(|chain| Some((chain.name.as_str(), Guards::of(chain)?)));
+            named.guards = long.collect();
+        }
+        rules
     }
 
     /// Whether conntrack runs for an IP version.
@@ -52,9 +93,11 @@ impl<'r> Rules<'r> {
             !named.table.dormant && id.family.takes(version) && id.family != Family::Bridge
         });
         live.flat_map(|named| {
-            let chains = named.table.chains.iter();
-            chains.filter_map(move |chain| {
-                let base = chain.base.as_ref().filter(|base| base.hook == hook)?;
+            let bases = named
+                .bases
+                .iter()
+                .filter(move |(_, base)| base.hook == hook);
+            bases.filter_map(move |(chain, base)| {
                 let idle = chain.rules.is_empty() && base.policy == Policy::Accept;
                 (!idle).then_some(BaseAt { named, chain, base })
             })

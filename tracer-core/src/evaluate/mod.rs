@@ -15,6 +15,7 @@
 mod act;
 mod answer;
 mod bits;
+mod guards;
 mod here;
 mod hooks;
 mod index;

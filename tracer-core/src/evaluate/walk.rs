@@ -117,10 +117,14 @@ impl<'r> Walk<'_, 'r> {
     /// Walks a chain; returns the worlds that come back from it.
     pub(super) fn chain(&mut self, chain: &'r Chain, mut worlds: Vec<World<'r>>) -> Vec<World<'r>> {
         let mut back = Vec::new();
-        for rule in &chain.rules {
-            if worlds.is_empty() {
+        let mut next = 0;
+        loop {
+            let dsts = worlds.iter().map(|world| world.state.dst);
+            let found = self.base.named.next_rule(chain, next, dsts);
+            let Some((n, rule)) = found.and_then(|n| Some((n, chain.rules.get(n)?))) else {
                 break;
-            }
+            };
+            next = n + 1;
             self.log.steps += 1;
             if self.log.steps > MAX_STEPS {
                 self.log

@@ -2,6 +2,7 @@
 
 use crate::event::NetnsId;
 use crate::inventory::{Inventory, Link, Namespace, Refusal, Route, RouteAnswer, RouteQuestion};
+use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -9,6 +10,7 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
     answers: BTreeMap<(NetnsId, RouteQuestion), Option<Routed>>,
+    edges: BTreeMap<NetnsId, Vec<IpNet>>,
 }
 
 /// A way.
@@ -24,6 +26,16 @@ impl Routes {
     /// Keeps an answer; `None`: the kernel did not give one.
     pub fn note(&mut self, netns: NetnsId, question: RouteQuestion, answer: Option<Routed>) {
         self.answers.insert((netns, question), answer);
+    }
+
+    /// Keeps which destinations a namespace's routes tell apart, whichever table they are in.
+    pub fn note_edges(&mut self, netns: NetnsId, nets: Vec<IpNet>) {
+        self.edges.insert(netns, nets);
+    }
+
+    /// Destinations that routes tell apart, as far as that was asked.
+    pub fn edges(&self) -> impl Iterator<Item = IpNet> + '_ {
+        self.edges.values().flatten().copied()
     }
 
     /// Whether that was asked.
@@ -48,7 +60,7 @@ impl Routes {
 fn by_tables(here: &Namespace, question: RouteQuestion) -> Option<Routed> {
     let dst = question.dst;
     let own = |link: &&Link| {
-        let is = |net: &ipnet::IpNet| {
+        let is = |net: &IpNet| {
             net.addr() == dst || (link.loopback && dst.is_ipv4() && net.contains(&dst))
         };
         link.addrs.iter().any(is)

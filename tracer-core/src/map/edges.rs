@@ -4,7 +4,7 @@ use crate::foresee::Ground;
 use crate::inventory::Namespace;
 use crate::ruleset::{Action, Condition, Element, Field, Rule, Ruleset, Set, SetId, Step, Value};
 use ipnet::IpNet;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The destinations of one family, cut at every edge.
@@ -35,7 +35,7 @@ impl Space {
         for (netns, ns) in &ground.inventory.namespaces {
             edges.of_namespace(ns, ground.rules.contains_key(netns));
         }
-        for net in specials(v4) {
+        for net in specials(v4).into_iter().chain(ground.routes.edges()) {
             edges.net(net);
         }
         let gaps = "a rule compares destinations under a mask with gaps: prefixes do not cut it";
@@ -171,6 +171,19 @@ pub(super) fn is_special(addr: IpAddr) -> bool {
     specials(addr.is_ipv4())
         .iter()
         .any(|net| net.contains(&addr))
+}
+
+/// Addresses of the host's networks that belong to nobody: broadcasts, and all routers of a network.
+pub(super) fn everybodys(ground: &Ground<'_, '_>) -> HashSet<IpAddr> {
+    let spaces = ground.inventory.namespaces.values();
+    let links = spaces.flat_map(|ns| ns.links.values());
+    let nets = links.flat_map(|link| &link.addrs);
+    let wide = nets.filter(|net| net.prefix_len() + 1 < net.max_prefix_len());
+    let both = wide.flat_map(|net| match net {
+        IpNet::V4(net) => [net.network().into(), net.broadcast().into()],
+        IpNet::V6(net) => [net.network().into(), net.network().into()],
+    });
+    both.collect()
 }
 
 fn specials(v4: bool) -> Vec<IpNet> {

@@ -21,7 +21,7 @@ use crate::inventory::Role;
 use crate::packet::Proto;
 use crate::report::{self, Code, Explain, Map, OriginKind, RuleEvidence, SCHEMA, Said, SourceIs};
 use edges::Space;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 /// A sender's map.
@@ -45,6 +45,7 @@ pub fn map(ground: &Ground<'_, '_>, sender: &Sender, v4: bool) -> Mapped {
         ground,
         sender,
         v4,
+        everybodys: edges::everybodys(ground),
         labels: HashMap::new(),
         said: Vec::new(),
         origin: None,
@@ -54,14 +55,8 @@ pub fn map(ground: &Ground<'_, '_>, sender: &Sender, v4: bool) -> Mapped {
             ..Mapped::default()
         },
     };
-    let mut stretches: Vec<(u128, u32)> = Vec::new();
-    let mut last = None;
-    for start in &space.starts {
-        let label = mapper.label(*start).or(last);
-        last = label;
-        // What nobody asks about takes what stands before it.
-        stretches.extend(label.map(|label| (*start, label)));
-    }
+    let label = |start: &u128| (*start, mapper.label(*start).unwrap_or(table::ANY));
+    let stretches: Vec<(u128, u32)> = space.starts.iter().map(label).collect();
     mapper.finish(&stretches)
 }
 
@@ -69,6 +64,7 @@ struct Mapper<'g, 'r> {
     ground: &'g Ground<'g, 'r>,
     sender: &'g Sender,
     v4: bool,
+    everybodys: HashSet<IpAddr>,
     labels: HashMap<String, u32>,
     said: Vec<Said>,
     origin: Option<report::Sender>,
@@ -79,7 +75,8 @@ impl Mapper<'_, '_> {
     /// The number of what a destination gets; `None`: nobody asks about it.
     fn label(&mut self, start: u128) -> Option<u32> {
         let dst = edges::addr(start, self.v4);
-        if edges::is_special(dst) || self.ground.inventory.owns(self.sender.netns, dst) {
+        let nobody = edges::is_special(dst) || self.everybodys.contains(&dst);
+        if nobody || self.ground.inventory.owns(self.sender.netns, dst) {
             return None;
         }
         let explain = self.explain(dst)?;
@@ -106,7 +103,7 @@ impl Mapper<'_, '_> {
             };
             let forecast = foresee(self.ground, self.sender, &request);
             let alike = !forecast.asks_transport;
-            self.found.needs.rules.extend(&forecast.needs.rules);
+            self.found.needs.absorb(forecast.needs.clone());
             forecasts.push((request, forecast));
             if alike {
                 break;

@@ -7,6 +7,9 @@ use ipnet::IpNet;
 /// A label: what a destination gets, by number.
 type Label = u32;
 
+/// Of destinations that nobody asks about: any label will do.
+pub(super) const ANY: Label = Label::MAX;
+
 /// The table of stretches `(first address, label)` that begin at or behind 0 and hold the whole space; what
 /// stands before the first takes its label.
 pub(super) fn table(v4: bool, stretches: &[(u128, Label)]) -> Vec<(IpNet, Label)> {
@@ -36,7 +39,7 @@ fn weights(v4: bool, stretches: &[(u128, Label)]) -> Vec<f64> {
     let mut weights = Vec::new();
     for ((start, label), next) in stretches.iter().zip(ends.chain([end])) {
         let at = *label as usize;
-        if weights.len() <= at {
+        if *label != ANY && weights.len() <= at {
             weights.resize(at + 1, 0.0);
         }
         if let Some(weight) = weights.get_mut(at) {
@@ -105,27 +108,43 @@ impl Builder {
         inherited: Option<Label>,
         out: &mut Vec<(IpNet, Label)>,
     ) {
-        let held = inherited.filter(|label| tree.labels.binary_search(label).is_ok());
-        let chosen = held.or_else(|| {
-            let weight = |label: &Label| self.weights.get(*label as usize).copied().unwrap_or(0.0);
-            let best = tree.labels.iter().copied();
-            best.reduce(|a, b| if weight(&b) > weight(&a) { b } else { a })
-        });
+        let any = tree.labels == [ANY];
+        let held = inherited.filter(|label| any || tree.labels.binary_search(label).is_ok());
+        // Nothing is said of what nobody asks about, where a longer prefix says the rest.
+        let halves = tree.halves.iter().flat_map(|halves| halves.iter());
+        let half = inherited.is_some() && halves.clone().any(|half| half.labels == [ANY]);
+        let chosen = match held {
+            None if half => inherited,
+            None if !any => self.commonest(&tree.labels),
+            held => held,
+        };
         if held.is_none()
+            && !half
             && let (Some(label), Ok(net)) = (chosen, IpNet::new(addr(first, self.v4), len))
         {
             out.push((net, label));
         }
-        if let Some(halves) = &tree.halves {
-            for (half, first) in halves.iter().zip(self.halves(first, len)) {
+        if tree.halves.is_some() {
+            for (half, first) in halves.zip(self.halves(first, len)) {
                 self.choose(half, first, len + 1, chosen, out);
             }
         }
+    }
+
+    /// The label that most addresses have.
+    fn commonest(&self, labels: &[Label]) -> Option<Label> {
+        let weight = |label: &Label| self.weights.get(*label as usize).copied().unwrap_or(0.0);
+        let all = labels.iter().copied();
+        all.reduce(|a, b| if weight(&b) > weight(&a) { b } else { a })
     }
 }
 
 /// What both halves may have, or, where that is nothing, what either may.
 fn joined(a: &[Label], b: &[Label]) -> Vec<Label> {
+    match (a, b) {
+        ([ANY], other) | (other, [ANY]) => return other.to_vec(),
+        _ => {}
+    }
     let both: Vec<Label> = a
         .iter()
         .copied()

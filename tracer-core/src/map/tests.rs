@@ -1,7 +1,7 @@
 //! Maps of made-up rules, against what is foreseen for single destinations.
 
 use super::edges::{addr, number};
-use super::table::table;
+use super::table::{ANY, table};
 use super::*;
 use crate::evaluate::Rules;
 use crate::event::NetnsId;
@@ -93,6 +93,17 @@ fn legacy(family: Family, nat: &str) -> Ruleset {
 fn with<T>(rules: &Ruleset, work: impl FnOnce(&Ground<'_, '_>) -> T) -> T {
     let (inventory, routes, none) = (host(), Routes::default(), Ruleset::default());
     let rules = BTreeMap::from([(NODE, Rules::new(rules)), (POD, Rules::new(&none))]);
+    work(&Ground {
+        inventory: &inventory,
+        rules: &rules,
+        routes: &routes,
+    })
+}
+
+/// As the program makes maps.
+fn with_many<T>(rules: &Ruleset, work: impl FnOnce(&Ground<'_, '_>) -> T) -> T {
+    let (inventory, routes, none) = (host(), Routes::default(), Ruleset::default());
+    let rules = BTreeMap::from([(NODE, Rules::of_many(rules)), (POD, Rules::new(&none))]);
     work(&Ground {
         inventory: &inventory,
         rules: &rules,
@@ -214,28 +225,36 @@ fn found(table: &[(IpNet, u32)], dst: IpAddr) -> Option<u32> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// Any cut of the space is told by its table as it is.
     #[test]
     fn tables_say_what_their_stretches_say(
         cuts in prop::collection::btree_map(any::<u32>(), 0u32..4, 0..20),
         first in 0u32..4,
+        any in 0u32..5,
         probes in prop::collection::vec(any::<u32>(), 0..20),
     ) {
         let mut stretches = vec![(0u128, first)];
         stretches.extend(cuts.iter().filter(|(at, _)| **at > 0).map(|(at, label)| (u128::from(*at), *label)));
+        for (_, label) in stretches.iter_mut().filter(|(_, label)| *label == any) {
+            *label = ANY;
+        }
         let table = table(true, &stretches);
         let edges = cuts.keys().flat_map(|at| [at.wrapping_sub(1), *at, at.wrapping_add(1)]);
         for at in edges.chain(probes) {
             let at = u128::from(at);
             let label = stretches.iter().rfind(|(start, _)| *start <= at).map(|(_, label)| *label);
-            prop_assert_eq!(found(&table, addr(at, true)), label);
+            if label != Some(ANY) {
+                prop_assert_eq!(found(&table, addr(at, true)), label);
+            }
         }
     }
 
     /// What the map says of a destination is what is foreseen for it.
     #[test]
     fn maps_say_what_is_foreseen(
-        nets in prop::collection::vec((any::<u32>(), 4u8..=32, 0usize..5), 0..12),
+        nets in prop::collection::vec((any::<u32>(), 4u8..=32, 0usize..5), 0..90),
         probes in prop::collection::vec(any::<u32>(), 1..20),
     ) {
         let targets = ["RETURN", "MASQUERADE", "SNAT --to-source 10.100.0.77", "ACCEPT", "RETURN"];
@@ -245,8 +264,8 @@ proptest! {
             format!("-A MASQ -d {net} {tcp}-j {}\n", targets[*target])
         });
         let rules = legacy(Family::Ip, &lines.chain(["-A MASQ -j MASQUERADE\n".to_owned()]).collect::<String>());
+        let whole = with_many(&rules, |ground| map(ground, &pod(), true));
         with(&rules, |ground| {
-            let whole = map(ground, &pod(), true);
             let lines: Vec<&Map> = whole.lines.iter().collect();
             let edges = nets.iter().flat_map(|(base, len, _)| {
                 let net = IpNet::new(addr((*base).into(), true), *len).unwrap().trunc();
@@ -254,12 +273,12 @@ proptest! {
             });
             for at in edges.chain(probes.iter().map(|at| u128::from(*at))) {
                 let dst = addr(at.min(u32::MAX.into()), true);
-                if edges::is_special(dst) || ground.inventory.owns(POD, dst) {
+                if edges::is_special(dst) || edges::everybodys(ground).contains(&dst) || ground.inventory.owns(POD, dst) {
                     continue;
                 }
                 let (sender, v4) = (pod(), true);
                 let mut mapper = Mapper {
-                    ground, sender: &sender, v4, labels: HashMap::new(), said: Vec::new(), origin: None,
+                    ground, sender: &sender, v4, everybodys: HashSet::new(), labels: HashMap::new(), said: Vec::new(), origin: None,
                     found: Mapped::default(),
                 };
                 let explain = mapper.explain(dst).unwrap();

@@ -81,9 +81,13 @@ fn all(
 fn lines(terrain: &mut Terrain, options: &SenderOptions) -> Result<Vec<Map>, Failure> {
     let mut all = Vec::new();
     let mut doubts = BTreeSet::new();
+    if !terrain.is_live() {
+        let main = "a recording has the main routing tables only";
+        doubts.insert(main.to_owned());
+    }
     for v4 in [true, false] {
-        for (sender, others) in groups(terrain, options, v4)? {
-            let mapped = whole(terrain, &sender, v4);
+        for (sender, others) in groups(terrain, options, v4, &mut doubts)? {
+            let mapped = whole(terrain, &sender, v4, &mut doubts);
             doubts.extend(mapped.doubts);
             let names: Vec<String> = others
                 .iter()
@@ -110,13 +114,14 @@ fn groups(
     terrain: &mut Terrain,
     options: &SenderOptions,
     v4: bool,
+    doubts: &mut BTreeSet<String>,
 ) -> Result<Vec<(Sender, Vec<Sender>)>, Failure> {
     let mut senders = terrain.senders(options, v4)?;
     let needs = Needs {
         rules: senders.iter().map(|sender| sender.netns).collect(),
         ..Needs::default()
     };
-    terrain.supply_once(&needs);
+    terrain.supply_map(needs, doubts);
     let rules = terrain.indexed();
     let ground = terrain.ground(&rules);
     senders.retain(|sender| map::is_mapped(&ground, sender));
@@ -137,13 +142,19 @@ fn groups(
     Ok(groups)
 }
 
-/// One sender's map; the machine is asked for the rules on its ways.
-fn whole(terrain: &mut Terrain, sender: &Sender, v4: bool) -> Mapped {
+/// One sender's map; the machine is asked for the rules on its ways, and for the ways.
+fn whole(
+    terrain: &mut Terrain,
+    sender: &Sender,
+    v4: bool,
+    doubts: &mut BTreeSet<String>,
+) -> Mapped {
     for round in 1.. {
-        let rules = terrain.indexed();
-        let mapped = map::map(&terrain.ground(&rules), sender, v4);
+        let rules = terrain.indexed_for_many();
+        let mut mapped = map::map(&terrain.ground(&rules), sender, v4);
         drop(rules);
-        if round == ROUNDS || !terrain.supply_once(&mapped.needs) {
+        let needs = std::mem::take(&mut mapped.needs);
+        if round == ROUNDS || !terrain.supply_map(needs, doubts) {
             return mapped;
         }
     }

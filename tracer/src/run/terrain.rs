@@ -7,6 +7,7 @@ use super::plan;
 use crate::cli::SenderOptions;
 use crate::sink;
 use crate::system::netns::{Netns, discover};
+use crate::system::prefixes::prefixes;
 use crate::system::rules::{self, Programs, Stores};
 use crate::system::{self, Roots, Survey, pods, route};
 use std::collections::{BTreeMap, BTreeSet};
@@ -161,6 +162,14 @@ impl Terrain {
         rules.map(|(id, rules)| (*id, Rules::new(rules))).collect()
     }
 
+    /// The same, for very many destinations.
+    pub(super) fn indexed_for_many(&self) -> BTreeMap<NetnsId, Rules<'_>> {
+        let rules = self.rules.iter();
+        rules
+            .map(|(id, rules)| (*id, Rules::of_many(rules)))
+            .collect()
+    }
+
     pub(super) fn ground<'g, 'r>(
         &'g self,
         rules: &'g BTreeMap<NetnsId, Rules<'r>>,
@@ -202,13 +211,29 @@ impl Terrain {
 }
 
 impl Terrain {
-    /// As [`Terrain::supply`], and only what is not there yet; ways are taken from the main tables.
-    pub(super) fn supply_once(&mut self, needs: &Needs) -> bool {
-        let lacking = |id: &&NetnsId| !self.rules.contains_key(*id);
+    /// As [`Terrain::supply`], and of rules only what is not there yet; with them, where the routes tell
+    /// destinations apart. What makes that inexact is told.
+    pub(super) fn supply_map(&mut self, needs: Needs, doubts: &mut BTreeSet<String>) -> bool {
+        let lacking = |id: &NetnsId| !self.rules.contains_key(id);
         let needs = Needs {
-            rules: needs.rules.iter().filter(lacking).copied().collect(),
-            ..Needs::default()
+            rules: needs.rules.into_iter().filter(lacking).collect(),
+            ..needs
         };
+        for id in &needs.rules {
+            let at = self.machine.as_ref().and_then(|m| m.survey.netns(*id));
+            match at.map(prefixes) {
+                Some(Ok((nets, whole))) => {
+                    self.routes.note_edges(*id, nets);
+                    if !whole {
+                        doubts.insert("a namespace has more routes than are looked at".to_owned());
+                    }
+                }
+                Some(Err(error)) => {
+                    doubts.insert(error.to_string());
+                }
+                None => {}
+            }
+        }
         self.supply(&needs)
     }
 

@@ -21,6 +21,7 @@ pub mod nftrace;
 mod peers;
 pub mod pins;
 pub mod pods;
+pub mod prefixes;
 mod policies;
 pub mod probe;
 mod roots;

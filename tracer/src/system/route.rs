@@ -113,7 +113,11 @@ fn routed(socket: &mut Netlink, asked: RouteQuestion) -> Option<Routed> {
             RouteType::BlackHole => refused(Refusal::Blackhole),
             RouteType::Unreachable => refused(Refusal::Unreachable),
             RouteType::Prohibit => refused(Refusal::Prohibited),
-            RouteType::Local => to(RouteAnswer::Local, source(&message)),
+            RouteType::Local | RouteType::Anycast => to(RouteAnswer::Local, source(&message)),
+            // What comes in for everybody is for this namespace, too, and goes no further.
+            RouteType::Broadcast if asked.came.is_some() => {
+                to(RouteAnswer::Local, source(&message))
+            }
             _ => hop(&message.attributes, None)
                 .and_then(|(via, ifindex)| to(RouteAnswer::Out { via, ifindex }, source(&message))),
         },

@@ -8,6 +8,7 @@ mod goals;
 mod iperf;
 mod lab;
 mod load;
+mod map;
 mod merge;
 mod observers;
 mod pods;
@@ -43,6 +44,8 @@ enum Part {
     Observers,
     /// Bytes per second and memory of a recording joined with a large capture
     Merge,
+    /// Seconds and memory of a map from 20,000 rules
+    Map,
 }
 
 /// Command line.
@@ -157,6 +160,10 @@ fn measure(args: &Args) -> Result<Performance> {
     if wants(Part::Merge) {
         eprintln!("a recording joined with a capture …");
         performance.merge = Some(merge::measure(args.quick)?);
+    }
+    if wants(Part::Map) {
+        eprintln!("a map from many rules …");
+        performance.map = Some(map::measure(args.quick)?);
     }
     if wants(Part::Programs) {
         eprintln!("nanoseconds per packet of each program …");

@@ -101,7 +101,7 @@ fn in_folder(folder: &Path, bytes: u64) -> Result<Joined> {
 }
 
 /// The most memory that it had, until it ended.
-fn watch(merging: &mut Child) -> Result<u64> {
+pub(crate) fn watch(merging: &mut Child) -> Result<u64> {
     let pid = i32::try_from(merging.id())?;
     let mut most = 0;
     while merging.try_wait()?.is_none() {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::connections::Counts;
 use crate::core::Run;
 use crate::goals;
+use crate::map::Mapped;
 use crate::merge::Joined;
 use crate::observers::{self, Observers};
 use crate::pods::Start;
@@ -28,6 +29,7 @@ pub(crate) struct Performance {
     pub(crate) throughput: Option<Comparison>,
     pub(crate) core: Option<Vec<Run>>,
     pub(crate) merge: Option<Vec<Joined>>,
+    pub(crate) map: Option<Vec<Mapped>>,
     pub(crate) pods: Option<Start>,
     pub(crate) connections: Option<Counts>,
     /// On this kernel, and on others that it was measured on.
@@ -52,6 +54,7 @@ impl Performance {
             throughput: None,
             core: None,
             merge: None,
+            map: None,
             pods: None,
             connections: None,
             observers: Vec::new(),
@@ -82,6 +85,7 @@ impl Performance {
         self.pods.iter().for_each(|part| pods(&mut text, part));
         self.core.iter().for_each(|part| core(&mut text, part));
         self.merge.iter().for_each(|part| merge(&mut text, part));
+        self.map.iter().for_each(|part| map(&mut text, part));
         text
     }
 }
@@ -262,6 +266,24 @@ fn merge(text: &mut String, sizes: &[Joined]) {
             size.reading_s,
             size.bytes_per_s / 1_048_576.0,
             crate::programs::as_f64(size.resident_kib) * 1024.0 / 1e6
+        );
+    }
+}
+
+fn map(text: &mut String, measured: &[Mapped]) {
+    text.push_str(
+        "\n## A map from many rules\n\n`srctrace map --output json` on a node with two pods: every destination of both families, for \
+         pods and node, from reading the rules to the last line.\n\n\
+         | rules | lines | seconds | resident at most, MB |\n|---|---:|---:|---:|\n",
+    );
+    for one in measured {
+        line!(
+            text,
+            "| {} | {} | {:.1} | {:.0} |",
+            one.rules,
+            one.lines,
+            one.seconds,
+            crate::programs::as_f64(one.resident_kib) * 1024.0 / 1e6
         );
     }
 }

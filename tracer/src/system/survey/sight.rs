@@ -1,6 +1,7 @@
 //! What one visit to a namespace showed, made from the kernel's messages.
 
-use crate::system::route::{hop, ip};
+use crate::system::prefixes::destination;
+use crate::system::route::hop;
 use ipnet::IpNet;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
@@ -9,7 +10,6 @@ use netlink_packet_route::link::{
 use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 use tracer_core::inventory::{Link, Namespace, Route};
 
@@ -154,17 +154,4 @@ fn underlay(infos: &[LinkInfo]) -> Option<u32> {
         }),
         _ => None,
     })
-}
-
-fn destination(message: &RouteMessage) -> Option<IpNet> {
-    let length = message.header.destination_prefix_length;
-    let given = message.attributes.iter().find_map(|a| match a {
-        RouteAttribute::Destination(addr) => ip(addr),
-        _ => None,
-    });
-    let any = match message.header.address_family {
-        AddressFamily::Inet => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        _ => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-    };
-    IpNet::new(given.unwrap_or(any), length).ok()
 }
