@@ -15,7 +15,7 @@ use super::merged::machines;
 use super::steps::{A_MOMENT, answered, hold, masquerade, same};
 use super::{Case, NATIVE};
 use crate::lab::{Lab, Topology, cast};
-use crate::trace::{Files, Srctrace, Trace, merge, merge_as};
+use crate::trace::{Files, Srctrace, Trace, merge, merge_as, merge_as_nobody};
 use crate::traffic::{Behaviour, Sniffer, StreamCall, StreamServer, UdpCall, UdpServer, ping};
 
 pub(super) const CASES: &[Case] = &[
@@ -38,7 +38,8 @@ fn node_trace(lab: &Lab, files: &Files) -> Result<Trace> {
     Srctrace::new(lab, &args).within(&["node", "pod"]).start()
 }
 
-/// As [`machines`], and the far side has its address on a bridge: `-i any` sees its packets twice.
+/// As [`machines`], and the far side has its address on a bridge behind a VLAN's device: `-i any` sees its packets three
+/// times.
 fn behind_a_bridge(name: &str) -> Result<Lab> {
     let mut net = Topology::new(name);
     cast::pod(&mut net, "pod", 3);
@@ -46,12 +47,16 @@ fn behind_a_bridge(name: &str) -> Result<Lab> {
         .forward("peerway")
         .veth(("peerway", "eth0"), ("node", "eth0"))
         .veth(("peer", "eth0"), ("peerway", "eth1"))
+        .ip("peer", "link add link eth0 name eth0.42 type vlan id 42")
+        .ip("peer", "link set eth0.42 up")
         .ip("peer", "link add br0 type bridge mcast_snooping 0")
-        .ip("peer", "link set eth0 master br0")
+        .ip("peer", "link set eth0.42 master br0")
         .ip("peer", "link set br0 up")
+        .ip("peerway", "link add link eth1 name eth1.42 type vlan id 42")
+        .ip("peerway", "link set eth1.42 up")
         .addr("node", "eth0", "10.100.0.5/24")
         .addr("peerway", "eth0", "10.100.0.1/24")
-        .addr("peerway", "eth1", "10.20.0.1/16")
+        .addr("peerway", "eth1.42", "10.20.0.1/16")
         .addr("peer", "br0", "10.20.30.40/16")
         .route("node", "default via 10.100.0.1")
         .route("peer", "default via 10.20.0.1");
@@ -59,18 +64,19 @@ fn behind_a_bridge(name: &str) -> Result<Lab> {
     masquerade(&lab, &[])?;
     lab.nft(
         "peerway",
-        "table ip way { chain out { type nat hook postrouting priority 100; oifname eth1 masquerade; }; }",
+        "table ip way { chain out { type nat hook postrouting priority 100; oifname eth1.42 masquerade; }; }",
     )?;
     Ok(lab)
 }
 
 /// Name of the file, and how it is made.
-const KINDS: [(&str, &str); 6] = [
+const KINDS: [(&str, &str); 7] = [
     ("any_v1.pcap", "-i any -y LINUX_SLL"),
     ("any_v2.pcap", "-i any -y LINUX_SLL2"),
     ("ethernet.pcap", "-i br0"),
-    ("nano.pcap", "-i eth0 --time-stamp-precision nano"),
-    ("snap.pcap", "-i eth0 -s 74"),
+    ("vlan.pcap", "-i eth0"),
+    ("nano.pcap", "-i eth0.42 --time-stamp-precision nano"),
+    ("snap.pcap", "-i eth0 -s 78"),
     ("interfaces.pcapng", "-i br0 -i lo"),
 ];
 
@@ -126,6 +132,7 @@ fn kinds() -> Result<()> {
         sniffer.stop()?;
     }
     let recording = files.path("node-a.srct");
+    are_what_they_should_be(&files)?;
     let ethernet = fs::read(files.path("ethernet.pcap"))?;
     files.write("tagged.pcap", &on_a_trunk(&ethernet))?;
     for name in KINDS
@@ -144,7 +151,41 @@ fn kinds() -> Result<()> {
         )
         .with_context(|| format!("{name}: {}", report.stderr))?;
     }
+    let files_of = [&recording, &files.path("vlan.pcap")].map(String::as_str);
+    let as_root = merge(&files_of)?;
+    let report = merge_as_nobody(&files_of)?;
+    same("what nobody reads", report.lines, as_root.lines)?;
+    same("its status", report.status, Some(0))?;
     damaged(&lab, &files)
+}
+
+/// That tcpdump and dumpcap wrote the kinds of files that this is about.
+fn are_what_they_should_be(files: &Files) -> Result<()> {
+    let read = |name: &str| fs::read(files.path(name)).with_context(|| name.to_owned());
+    let word = |bytes: &[u8], at: usize| {
+        let word = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
+        u32::from_le_bytes(word.unwrap_or_default())
+    };
+    const MICRO: u32 = 0xa1b2_c3d4;
+    const NANO: u32 = 0xa1b2_3c4d;
+    for (name, magic, link) in [
+        ("any_v1.pcap", MICRO, 113),
+        ("any_v2.pcap", MICRO, 276),
+        ("ethernet.pcap", MICRO, 1),
+        ("vlan.pcap", MICRO, 1),
+        ("nano.pcap", NANO, 1),
+        ("snap.pcap", MICRO, 1),
+    ] {
+        let bytes = read(name)?;
+        same(name, (word(&bytes, 0), word(&bytes, 20)), (magic, link))?;
+    }
+    let snap = read("snap.pcap")?;
+    same("the snap length", word(&snap, 16), 78)?;
+    // The mark that went out first has its tag at once behind the addresses.
+    let tag = &read("vlan.pcap")?[24 + 16 + 12..][..4];
+    same("the VLAN tag", tag, &[0x81, 0, 0, 42])?;
+    let described = read("interfaces.pcapng")?;
+    same("pcapng", word(&described, 0), 0x0a0d_0d0a)
 }
 
 /// What is the same whatever the capture is: the capture shows the source that the router gave it.
