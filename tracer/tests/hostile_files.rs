@@ -15,11 +15,13 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Cases, unless the environment says otherwise: some seconds.
 const CASES: u32 = 400;
 /// What a file of some kilobytes may make the readers hold, bytes: two blocks of the largest size.
 const MOST_MEMORY: usize = 64 << 20;
+
 /// Counts what is held.
 struct Counting;
 
@@ -117,6 +119,7 @@ const NAMES: [&str; 5] = [
 /// Unharmed, they give the flows that are in them.
 #[test]
 fn files_without_wounds_join() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let recording = samples().join("node-a.srct");
     for name in NAMES {
         let flows = merge([&recording, &samples().join(name)]).expect(name);
@@ -124,29 +127,22 @@ fn files_without_wounds_join() {
     }
 }
 
-#[test]
-fn files_with_wounds_end_and_need_little_memory() {
+/// Only one at a time: what is held is counted for all threads.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Reads and joins each of many files that a strategy makes up: it ends, with flows or one error, in little memory.
+fn all_end(name: &str, files: &impl Strategy<Value = Vec<u8>>) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let cases = std::env::var("SRCTRACE_FUZZ_CASES").ok();
     let cases = cases.and_then(|n| n.parse().ok()).unwrap_or(CASES);
-    let whole: Vec<Vec<u8>> = NAMES
-        .iter()
-        .map(|name| fs::read(samples().join(name)).expect("a sample"))
-        .collect();
     let recording = samples().join("node-a.srct");
-    let file = std::env::temp_dir().join(format!("srctrace-hostile-{}", std::process::id()));
+    let file = std::env::temp_dir().join(format!("srctrace-{name}-{}", std::process::id()));
     let mut runner = TestRunner::new(Config {
         cases,
         failure_persistence: None,
         ..Config::default()
     });
-    let wounds = proptest::collection::vec(wound(), 1..10);
-    let strategy = (0..NAMES.len(), wounds, any::<bool>());
-    let result = runner.run(&strategy, |(which, wounds, sealed)| {
-        let mut bytes = whole[which].clone();
-        wounds.iter().for_each(|wound| wound.make(&mut bytes));
-        if sealed && NAMES[which].ends_with(".srct") {
-            seal(&mut bytes);
-        }
+    let result = runner.run(files, |bytes| {
         fs::write(&file, &bytes).expect("a file in the temporary folder");
         let before = HELD.load(Ordering::Relaxed);
         MOST.store(before, Ordering::Relaxed);
@@ -162,4 +158,59 @@ fn files_with_wounds_end_and_need_little_memory() {
     if let Err(error) = result {
         panic!("{error}");
     }
+}
+
+#[test]
+fn files_with_wounds_end_and_need_little_memory() {
+    let whole: Vec<Vec<u8>> = NAMES
+        .iter()
+        .map(|name| fs::read(samples().join(name)).expect("a sample"))
+        .collect();
+    let wounds = proptest::collection::vec(wound(), 1..10);
+    let wounded = move |(which, wounds, sealed): (usize, Vec<Wound>, bool)| {
+        let mut bytes = whole[which].clone();
+        wounds.iter().for_each(|wound| wound.make(&mut bytes));
+        if sealed && NAMES[which].ends_with(".srct") {
+            seal(&mut bytes);
+        }
+        bytes
+    };
+    all_end(
+        "wounds",
+        &(0..NAMES.len(), wounds, any::<bool>()).prop_map(wounded),
+    );
+}
+
+/// What files begin with, each with the version that is read.
+const BEGINNINGS: [&[u8]; 6] = [
+    b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\0\0\0",
+    b"\xa1\xb2\x3c\x4d\0\x02\0\x04\0\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\x14",
+    b"\x34\xcd\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x65\0\0\0",
+    b"\x0a\x0d\x0d\x0a\x1c\0\0\0\x4d\x3c\x2b\x1a\x01\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\x1c\0\0\0",
+    b"\x89\x53\x52\x43\x54\x0d\x0a\x1a\x01\0\0\0",
+    b"",
+];
+
+/// Frames of a recording: kind, flags, and what is stored. Their lengths and checksums are right.
+fn frames() -> impl Strategy<Value = Vec<u8>> {
+    let stored = proptest::collection::vec(any::<u8>(), 0..200);
+    let frame = (0_u8..20, 0_u8..3, stored);
+    proptest::collection::vec(frame, 0..8).prop_map(|frames| {
+        let mut bytes = BEGINNINGS[4].to_vec();
+        for (kind, flags, stored) in frames {
+            bytes.extend((stored.len() as u32).to_le_bytes());
+            bytes.extend([kind, flags, 0, 0, 0, 0]);
+            bytes.extend(stored);
+        }
+        seal(&mut bytes);
+        bytes
+    })
+}
+
+#[test]
+fn random_bytes_end_and_need_little_memory() {
+    let random = proptest::collection::vec(any::<u8>(), 0..4096);
+    let behind = (0..BEGINNINGS.len(), random);
+    let behind = behind.prop_map(|(which, random)| [BEGINNINGS[which], &random].concat());
+    all_end("random", &prop_oneof![2 => behind, 1 => frames()]);
 }
