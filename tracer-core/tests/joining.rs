@@ -356,7 +356,7 @@ fn ended_in_a_proxy(flow: &mut Flow) {
     tell(flow);
 }
 
-const OF_THE_POINTS: &str = "; the source changed from 10.12.3.4 to 10.100.0.5 between the points pod and uplink: \
+const OF_THE_POINTS: &str = "; the source changed from 10.12.0.1 to 10.100.0.5 between the points pod and uplink: \
                              downstream of pod0, the node translates";
 
 /// What the points say stands once in a joined verdict, also where a proxy's host gives the words.
@@ -396,7 +396,7 @@ fn changes_on_other_hosts_are_told_beside_a_proxy() {
     ended_in_a_proxy(&mut hosts[0].parts[0].1);
     let flows = join(Vec::from(hosts));
     let text = &flows[0].verdict.text;
-    let told = "it ended in haproxy (pid 7); on the whole way, source 10.12.3.4 became 10.100.0.5 on node-a, netfilter \
+    let told = "it ended in haproxy (pid 7); on the whole way, source 10.12.0.1 became 10.100.0.5 on node-a, netfilter \
                 POSTROUTING; then 10.20.0.1 between node-a and peer-b; the source changed ";
     assert!(text.starts_with(told), "{text}");
     assert_eq!(text.matches("the source changed").count(), 2, "{text}");
