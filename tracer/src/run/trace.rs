@@ -20,7 +20,7 @@ use crate::cli::{RuleMode, TapMode, TraceOptions};
 use crate::kernel::{self, DropWords, KernelTypes, Programs, Reader, Ring, Sizes, features};
 use crate::render::text::{self, Armed};
 use crate::sink;
-use crate::system::{Survey, Watch, capabilities, host, symbols};
+use crate::system::{Survey, SystemError, Watch, capabilities, host, symbols};
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Instant;
@@ -52,13 +52,7 @@ pub(super) fn trace(options: &TraceOptions) -> Result<ExitStatus, Failure> {
 async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<ExitStatus, Failure> {
     let signals = Signals::listen()?;
     let watch = Watch::start(&plan.roots, &plan.node)?;
-    // The verifier and the look at the namespaces take about the same time: side by side.
-    let (loaded, survey) = std::thread::scope(|scope| {
-        let loading = scope.spawn(|| load(plan, options.observe_rules));
-        let survey = Survey::take(&plan.roots, &plan.node, plan.scope.clone());
-        (loading.join(), survey)
-    });
-    let loaded = loaded.unwrap_or_else(|p| std::panic::resume_unwind(p));
+    let (loaded, survey) = loaded_and_surveyed(options, plan);
     let too_old = || host::too_old(&host::kernel_release());
     let (sight, mut programs, ring) = loaded.map_err(|failure| failure.because(too_old()))?;
     let survey = named(survey?, options);
@@ -157,7 +151,23 @@ enum Sight {
 }
 
 /// Offsets, then programs. A kernel that refuses to let its memory be read needs no offsets.
-fn load(plan: &Plan, rules: RuleMode) -> Result<(Sight, Programs, Ring), Failure> {
+/// The verifier and the look at the namespaces take about the same time: side by side.
+fn loaded_and_surveyed(
+    options: &TraceOptions,
+    plan: &Plan,
+) -> (Loaded, Result<Survey, SystemError>) {
+    let (loaded, survey) = std::thread::scope(|scope| {
+        let loading = scope.spawn(|| load(plan, options.observe_rules));
+        let survey = Survey::take(&plan.roots, &plan.node, plan.scope.clone());
+        (loading.join(), survey)
+    });
+    let loaded = loaded.unwrap_or_else(|p| std::panic::resume_unwind(p));
+    (loaded, survey)
+}
+
+type Loaded = Result<(Sight, Programs, Ring), Failure>;
+
+fn load(plan: &Plan, rules: RuleMode) -> Loaded {
     if let Err(why) = memory() {
         let (programs, ring) = Programs::load(&plan.filter, Reader::Direct, sizes())?;
         return Ok((Sight::Direct(why), programs, ring));
