@@ -24,6 +24,7 @@ pub mod observed;
 pub mod packet;
 pub mod point;
 pub mod proxy;
+pub mod recent;
 pub mod recording;
 pub mod report;
 pub mod rulebook;

@@ -6,8 +6,9 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
+/// The notes.
 #[derive(Debug)]
-pub(super) struct Recent<K, V> {
+pub struct Recent<K, V> {
     notes: HashMap<K, (u64, V), RandomState>,
     /// Each key once, with a time at which it was noted: where it was noted anew meanwhile, it moves to
     /// the end when its turn comes.
@@ -17,7 +18,9 @@ pub(super) struct Recent<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Recent<K, V> {
-    pub(super) fn new(ttl_ns: u64, cap: usize) -> Self {
+    /// No notes yet. They last for `ttl_ns`, and there are never more than `cap`.
+    #[must_use]
+    pub fn new(ttl_ns: u64, cap: usize) -> Self {
         Self {
             notes: HashMap::default(),
             age: VecDeque::new(),
@@ -27,7 +30,7 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
     }
 
     /// Notes `value` at `now_ns`, in place of what was noted for `key` before.
-    pub(super) fn note(&mut self, now_ns: u64, key: K, value: V) {
+    pub fn note(&mut self, now_ns: u64, key: K, value: V) {
         match self.notes.entry(key) {
             Entry::Occupied(mut slot) => {
                 slot.insert((now_ns, value));
@@ -41,7 +44,8 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
     }
 
     /// What was noted for `key` not longer ago than the time to live.
-    pub(super) fn get(&self, now_ns: u64, key: &K) -> Option<&V> {
+    #[must_use]
+    pub fn get(&self, now_ns: u64, key: &K) -> Option<&V> {
         if self.notes.is_empty() {
             return None;
         }

@@ -26,7 +26,6 @@ mod order;
 mod path;
 mod place;
 mod print;
-mod recent;
 mod resolve;
 mod slab;
 mod timers;
