@@ -108,10 +108,11 @@ fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples")
 }
 
-const NAMES: [&str; 5] = [
+const NAMES: [&str; 6] = [
     "any_v1.pcap",
     "any_v2.pcap",
     "snap.pcap",
+    "vlan.pcap",
     "interfaces.pcapng",
     "node-a.srct",
 ];
