@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use tracer_core::event::{Dir, Event, NetnsId, Tap, decode};
 use tracer_core::inventory::{Inventory, Link, Namespace};
-use tracer_core::join::{Clocks, Estimate, Host, Joiner, Witness};
+use tracer_core::join::{Census, Clocks, Estimate, Host, Joiner, Witness};
 use tracer_core::journey::Settings;
 use tracer_core::point::tell;
 use tracer_core::recording::{Clock, Header, Part};
@@ -515,4 +515,37 @@ fn what_waits_is_bounded_by_time() {
             .all(|flow| finding(flow, Code::JoinedAcrossHosts))
     );
     assert!((100..1000).contains(&most), "{most}");
+}
+
+/// A busy host tells a flow late. A first look through all files shows that it will.
+#[test]
+fn a_part_that_is_known_to_come_is_awaited() {
+    const LATE_NS: u64 = 20_000_000_000;
+    for (looked, hops) in [(true, 4), (false, 3)] {
+        let mut hosts = both(1, |_| true);
+        let clocks = clocks(&hosts);
+        let mut census = if looked {
+            Census::new()
+        } else {
+            Census::default()
+        };
+        for told in &hosts {
+            for (closed, _) in &told.parts {
+                census.note(&Witness::of(closed, &told.header));
+            }
+        }
+        let mut joiner = Joiner::new(clocks).knowing(census);
+        let [near, far] = &mut hosts;
+        joiner.push(0, near.parts.remove(0), &near.host());
+        near.now_ns += LATE_NS;
+        far.now_ns += LATE_NS;
+        let mut now = [near.host(), far.host()];
+        now.iter_mut().for_each(|host| host.over = false);
+        let before = joiner.ready(&now);
+        assert_eq!(before.len(), usize::from(!looked));
+        joiner.push(1, far.parts.remove(0), &far.host());
+        let after = joiner.ready(&[near.host(), far.host()]);
+        let first = before.first().or(after.first()).expect("a flow");
+        assert_eq!(first.hops.len(), hops);
+    }
 }
