@@ -98,7 +98,10 @@ fn ways_back(
     source: IpAddr,
     inventory: Option<&Inventory>,
 ) -> (String, String, Vec<String>) {
-    let suspected = flow.findings.iter().find(|f| f.code == Code::PeerRouteSuspected);
+    let suspected = flow
+        .findings
+        .iter()
+        .find(|f| f.code == Code::PeerRouteSuspected);
     let choices = suspected.and_then(|f| f.data["choices"].as_array());
     let choice = |name: &str| {
         let all = choices.into_iter().flatten();
@@ -112,16 +115,22 @@ fn ways_back(
     let masquerade = addresses(choice("masquerade"));
     if let Some(back) = choice("route-back") {
         let known = back["known_by"].as_str().unwrap_or_default();
-        return (addresses(Some(back)).join(", "), known.to_owned(), masquerade);
+        return (
+            addresses(Some(back)).join(", "),
+            known.to_owned(),
+            masquerade,
+        );
     }
     if flow.verdict.source != SourceCode::SourcePreserved {
         let known = "the address that left: it was translated on this side";
         return (source.to_string(), known.to_owned(), masquerade);
     }
     match inventory {
-        Some(host) if host.node_owns(source) => {
-            (source.to_string(), "it is the node's own address".to_owned(), masquerade)
-        }
+        Some(host) if host.node_owns(source) => (
+            source.to_string(),
+            "it is the node's own address".to_owned(),
+            masquerade,
+        ),
         Some(host) => {
             let range = host.pod_range(source, flow.origin.netns.map(NetnsId));
             (range.net.to_string(), range.known.to_string(), masquerade)

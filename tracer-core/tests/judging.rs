@@ -243,13 +243,14 @@ fn flows_are_checked_before_they_are_told_and_grouped() {
     scenario.checks = Checks {
         expectations: Expectations::new([Expectation::Source(Source::Preserved)]),
         peer_saw: "10.100.0.5".parse().ok(),
+        ..Checks::default()
     };
     let (flows, trace) = scenario.run_in_order();
     for flow in flows.iter().chain([&trace.groups().paths()[0].exemplar]) {
         let codes: Vec<_> = flow.findings.iter().map(|f| f.code).collect();
         assert_eq!(codes, [Code::ExpectationViolated, Code::PeerSawSame]);
     }
-    let line = trace.expectations().lines().remove(0);
+    let line = trace.checks().expectations.lines().remove(0);
     assert_eq!(
         (line.held, line.flows, line.violations),
         (Some(false), 2, 2)

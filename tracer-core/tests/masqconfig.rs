@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use tracer_core::inventory::Namespace;
 use tracer_core::masqconfig::{
-    Agent, Comparison, File, Flags, Half, Held, Kernel, Ranges, Reading, Running, Scene, Timing,
-    Want, Wire, compare, edit, edited, read, tell, yaml,
+    Agent, Comparison, File, Flags, Half, Held, Kernel, Pinned, Ranges, Reading, Running, Scene,
+    Timing, Want, Wire, compare, edit, edited, read, tell, yaml,
 };
 use tracer_core::report::{AgentProcess, ConfigReport, ConfigState};
 use tracer_core::ruleset::{Dumps, Family, Ruleset, assemble};
@@ -132,6 +132,14 @@ fn legacy(dump: String) -> Ruleset {
     })
 }
 
+fn maps(nets: Result<&[&str], &str>) -> Pinned {
+    let parsed = nets.map(|nets| nets.iter().map(|net| net.parse().unwrap()).collect());
+    Pinned {
+        from: vec!["/sys/fs/bpf/tc/globals/cilium_ipmasq_v4".into()],
+        nets: parsed.map_err(str::to_owned),
+    }
+}
+
 /// What a case is about.
 struct Case {
     name: &'static str,
@@ -143,6 +151,7 @@ struct Case {
     /// Seconds since the file changed.
     age: Option<i64>,
     wire: Option<Wire>,
+    pinned: Option<Pinned>,
     onprem: &'static str,
     agent: Agent,
 }
@@ -158,6 +167,7 @@ impl Case {
             running: true,
             age: None,
             wire: None,
+            pinned: None,
             onprem: "",
             agent: Agent::Upstream,
         }
@@ -199,6 +209,7 @@ impl Case {
                 here: &Namespace::default(),
                 pods: &[],
             },
+            pinned: self.pinned.as_ref(),
             wire: self.wire.as_ref(),
             ranges: &Ranges {
                 pods: nets(if self.onprem.is_empty() {
@@ -352,6 +363,11 @@ fn cases() -> Vec<Case> {
                 legacy(installed(&[LOCAL, "10.12.0.0/16", "10.20.0.0/16"])),
             )
         },
+        Case::new(
+            "public addresses are exempt",
+            "nonMasqueradeCIDRs: [10.11.0.0/16, 8.8.8.0/24]\n",
+            legacy(installed(&[LOCAL, "10.11.0.0/16", "8.8.8.0/24"])),
+        ),
         Case {
             mounted: Some("nonMasqueradeCIDRs: [10.11.0.0/16]\n"),
             ..Case::new(
@@ -373,6 +389,57 @@ fn cases() -> Vec<Case> {
             agent: Agent::Cilium,
             ..Case::new("Cilium's", CONFIG, legacy(good()))
         },
+        Case {
+            agent: Agent::Cilium,
+            pinned: Some(maps(Ok(&[LOCAL, "10.11.0.0/16", "172.19.0.0/16"]))),
+            ..Case::new("Cilium's map agrees", CONFIG, Ruleset::default())
+        },
+        Case {
+            agent: Agent::Cilium,
+            pinned: Some(maps(Ok(&[LOCAL, "10.11.0.0/16", "10.20.0.0/16"]))),
+            ..Case::new("Cilium's map differs", CONFIG, Ruleset::default())
+        },
+        Case {
+            agent: Agent::Cilium,
+            pinned: Some(maps(Ok(&[LOCAL, "10.11.0.0/16"]))),
+            mounted: Some("nonMasqueradeCIDRs: [10.11.0.0/16]\n"),
+            age: Some(30),
+            ..Case::new("Cilium's file is behind", CONFIG, Ruleset::default())
+        },
+        Case {
+            agent: Agent::Cilium,
+            pinned: Some(maps(Ok(&[LOCAL, "10.11.0.0/16"]))),
+            running: false,
+            config: None,
+            ..Case::new("Cilium's map is left over", CONFIG, Ruleset::default())
+        },
+        Case {
+            agent: Agent::Cilium,
+            pinned: Some(maps(Err("Operation not permitted (os error 1)"))),
+            ..Case::new("Cilium's map cannot be read", CONFIG, Ruleset::default())
+        },
+        Case {
+            agent: Agent::Cilium,
+            pinned: Some(maps(Ok(&[LOCAL, "10.11.0.0/16"]))),
+            ..Case::new(
+                "Cilium refuses its file",
+                "nonMasqueradeCIDRs: [10.11.0.0]\n",
+                Ruleset::default(),
+            )
+        },
+        Case {
+            running: false,
+            ..Case::new(
+                "only the boot script's chain",
+                CONFIG,
+                legacy(dump(":IP-MASQ - [0:0]\n", boot_rules)),
+            )
+        },
+        Case::new(
+            "refused at the first start",
+            "nonMasqueradeCIDRs: [10.11.0.1/16]\n",
+            Ruleset::default(),
+        ),
         Case {
             flags: "agent --to-ports=1024-20000",
             ..Case::new(

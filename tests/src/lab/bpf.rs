@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use ipnet::Ipv4Net;
 
 /// Kinds of BPF objects that have ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,6 +147,41 @@ pub fn attach_netfilter_drop(name: &str) -> Result<OwnedFd> {
     const FORWARD_OF_IPV4: [u32; 5] = [0, 2, 2, 10, 0]; // flags; family, hook, priority, flags
     let program = load(PROG_TYPE_NETFILTER, ATTACH_TYPE_NETFILTER, name, &always(0))?;
     link(&program, 0, ATTACH_TYPE_NETFILTER, &FORWARD_OF_IPV4)
+}
+
+/// Makes a prefix tree of IPv4 destinations as Cilium's for its masquerade, and pins it there. It goes with the file system.
+///
+/// # Errors
+/// When the kernel refuses it, or the path is not in a BPF file system.
+pub fn pin_prefixes(path: &Path, nets: &[Ipv4Net]) -> Result<()> {
+    const MAP_CREATE: libc::c_long = 0;
+    const MAP_UPDATE_ELEM: libc::c_long = 2;
+    const OBJ_PIN: libc::c_long = 6;
+    const LPM_TRIE: u32 = 11;
+    const NO_PREALLOC: u32 = 1;
+    let mut attr = [0u8; 128];
+    let words = [LPM_TRIE, 8, 1, 16_384, NO_PREALLOC]; // kind, sizes of key and value, entries, flags
+    for (to, word) in attr.chunks_exact_mut(4).zip(words) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    let map = bpf(MAP_CREATE, &mut attr).context("make a prefix tree")?;
+    let fd = u32::try_from(map.as_raw_fd())?;
+    for net in nets {
+        let mut key = u32::from(net.prefix_len()).to_ne_bytes().to_vec();
+        key.extend(net.network().octets());
+        let value = [0u8];
+        let mut attr = [0u8; 128];
+        attr[..4].copy_from_slice(&fd.to_ne_bytes());
+        attr[8..16].copy_from_slice(&(key.as_ptr() as u64).to_ne_bytes());
+        attr[16..24].copy_from_slice(&(value.as_ptr() as u64).to_ne_bytes());
+        call(MAP_UPDATE_ELEM, &mut attr).with_context(|| format!("add {net}"))?;
+    }
+    let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
+    let mut attr = [0u8; 128];
+    attr[..8].copy_from_slice(&(name.as_ptr() as u64).to_ne_bytes());
+    attr[8..12].copy_from_slice(&fd.to_ne_bytes());
+    call(OBJ_PIN, &mut attr).with_context(|| format!("pin {}", path.display()))?;
+    Ok(())
 }
 
 pub(super) fn load(

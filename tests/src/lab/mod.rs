@@ -20,7 +20,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-pub use agent_loop::AgentLoop;
+pub use agent_loop::{AgentLoop, Which};
 pub use container::{Container, Running};
 pub use rules::Agent;
 pub use service::Service;

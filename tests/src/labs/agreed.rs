@@ -14,12 +14,12 @@ use super::steps::{A_MOMENT, answered, masquerade, same, same_text, without_port
 use crate::lab::Lab;
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::trace::expect::compare;
-use crate::trace::normal::normal;
 use crate::trace::{Files, Names, Report, Srctrace, srctrace};
-use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
+use crate::traffic::{Outcome, StreamCall};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("a12_contract_probed", &["A12"], probed),
+    Case::new("a12_contract_uncertain", &["A12"], uncertain),
     Case::new("a12_contract_watched", &["A12"], watched),
     Case::new("a12_contract_malformed", &["A12"], malformed),
     Case::new("b1_handed_over", &["B1"], handed_over),
@@ -63,7 +63,11 @@ fn probed() -> Result<()> {
     let run = || Srctrace::new(&lab, &["--contract", &file, "--probe"]).run_to_end();
     let mut report = run()?;
     same("the status", report.status, Some(0)).context(report.stderr.clone())?;
-    same("the tickets", tickets(&report)?, vec![PEER_LINE.to_owned(), EXEMPT_LINE.to_owned()])?;
+    same(
+        "the tickets",
+        tickets(&report)?,
+        vec![PEER_LINE.to_owned(), EXEMPT_LINE.to_owned()],
+    )?;
     without_ports(&mut report)?;
     let names = Names::of(&[(&lab, "")]);
     compare("a12_contract_probed", &report, &names)?;
@@ -74,9 +78,55 @@ fn probed() -> Result<()> {
     let violated = "to 10.20.30.40:443: VIOLATED: leaves as 10.12.3.4 (kept), agreed is the node's; replies return to 10.12.3.4, \
         agreed is 10.100.0.0/16; rule iptables-legacy nat/IP-MASQ 1; checked TIME";
     let exempt = EXEMPT_LINE.replace("IP-MASQ 1", "IP-MASQ 2");
-    same("the tickets when it is broken", tickets(&broken)?, vec![violated.to_owned(), exempt])?;
+    same(
+        "the tickets when it is broken",
+        tickets(&broken)?,
+        vec![violated.to_owned(), exempt],
+    )?;
     without_ports(&mut broken)?;
     compare("a12_contract_broken", &broken, &names)
+}
+
+/// What dies on the node has no source that could be compared, and what cannot be sent is not checked.
+fn uncertain() -> Result<()> {
+    let (lab, _servers) = lab_with_servers("unsure")?;
+    let files = Files::new(&lab)?;
+    let file = contract(&lab, &files, "preserved")?;
+    lab.iptables_legacy("node", "-A FORWARD -d 10.20.0.0/16 -j DROP")?;
+    let run = |more: &[&str]| {
+        let args = [&["--contract", &file, "--probe"], more].concat();
+        Srctrace::new(&lab, &args).run_to_end()
+    };
+    let dropped = run(&[])?;
+    same("the status", dropped.status, Some(5)).context(dropped.stderr.clone())?;
+    let unsure =
+        "to 10.20.30.40:443: NOT CHECKED: too little was seen to tell its source; agreed is node";
+    let should = vec![unsure.to_owned(), EXEMPT_LINE.to_owned()];
+    same("the tickets", tickets(&dropped)?, should)?;
+    let expect = dropped.summary()?["expect"].clone();
+    let held: Vec<&Value> = expect
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|line| &line["held"])
+        .collect();
+    same("what holds", held, vec![&Value::Null, &Value::Bool(true)])?;
+
+    let nobody = run(&["--from", &lab.netns("node")])?;
+    same("the status of what is not sent", nobody.status, Some(4))
+        .context(nobody.stderr.clone())?;
+    let unchecked = |to: &str, source: &str| {
+        format!("to {to}: NOT CHECKED: no flow was seen; agreed is {source}")
+    };
+    let should = vec![
+        unchecked("10.20.30.40:443", "node"),
+        unchecked("10.30.0.10:443", "preserved"),
+    ];
+    same("the tickets of what is not sent", tickets(&nobody)?, should)?;
+    let why =
+        "agreed.toml: line 3: to 10.20.30.40:443 nothing is sent: --from is none of its senders";
+    ensure!(nobody.stderr.contains(why), "{}", nobody.stderr);
+    Ok(())
 }
 
 /// Real traffic, also of a sender that nobody agreed about; a recording and the report say the same of it.
@@ -100,21 +150,36 @@ fn watched() -> Result<()> {
     let codes = |report: &Report| -> Result<Vec<Vec<String>>> {
         let told = ["expectation-violated", "outside-contract"];
         let of = |flow: &Value| crate::trace::digest::findings(flow);
-        let kept = |codes: Vec<String>| codes.into_iter().filter(|c| told.contains(&c.as_str())).collect();
-        let mut flows: Vec<Vec<String>> = report.flows()?.iter().map(|flow| kept(of(flow))).collect();
+        let kept = |codes: Vec<String>| {
+            codes
+                .into_iter()
+                .filter(|c| told.contains(&c.as_str()))
+                .collect()
+        };
+        let mut flows: Vec<Vec<String>> =
+            report.flows()?.iter().map(|flow| kept(of(flow))).collect();
         flows.sort();
         Ok(flows)
     };
-    let found = vec![vec![], vec!["expectation-violated".to_owned()], vec!["outside-contract".to_owned()]];
+    let found = vec![
+        vec![],
+        vec!["expectation-violated".to_owned()],
+        vec!["outside-contract".to_owned()],
+    ];
     same("what flows say", codes(&live)?, found.clone())?;
     let again = srctrace(&["merge", &recording, "-o", "json"])?;
-    same_text("told again", &again.lines.join("\n"), &live.lines.join("\n"))?;
+    same_text(
+        "told again",
+        &again.lines.join("\n"),
+        &live.lines.join("\n"),
+    )?;
     same("its status", again.status, live.status)?;
     let json = files.write("run.json", live.lines.join("\n").as_bytes())?;
     for given in [&recording, &json] {
         let args = ["--contract", &file, "--from-report", given, "-o", "json"];
         let report = srctrace(&args)?;
-        same("the tickets from a file", tickets(&report)?, should.clone()).context(report.stderr.clone())?;
+        same("the tickets from a file", tickets(&report)?, should.clone())
+            .context(report.stderr.clone())?;
         same("the status from a file", report.status, Some(1))?;
     }
     Ok(())
@@ -124,7 +189,8 @@ fn watched() -> Result<()> {
 fn malformed() -> Result<()> {
     let (lab, [peer, _]) = lab_with_servers("badpact")?;
     let files = Files::new(&lab)?;
-    let good = std::fs::read_to_string(contract(&lab, &files, "preserved")?).context("the contract")?;
+    let good =
+        std::fs::read_to_string(contract(&lab, &files, "preserved")?).context("the contract")?;
     for (from, to, should) in [
         (
             "source = \"node\"",
@@ -140,9 +206,14 @@ fn malformed() -> Result<()> {
         let file = files.write("bad.toml", good.replacen(from, to, 1).as_bytes())?;
         let report = Srctrace::new(&lab, &["--contract", &file, "--probe"]).run_to_end()?;
         let said = format!("srctrace: {file}: {should}");
-        same("what it says", (report.stderr.trim_end(), report.status), (said.as_str(), Some(2)))?;
+        same(
+            "what it says",
+            (report.stderr.trim_end(), report.status),
+            (said.as_str(), Some(2)),
+        )?;
     }
-    let report = Srctrace::new(&lab, &["--contract", &files.path("none.toml"), "--probe"]).run_to_end()?;
+    let report =
+        Srctrace::new(&lab, &["--contract", &files.path("none.toml"), "--probe"]).run_to_end()?;
     same("the status without a file", report.status, Some(2))?;
     same("connections", peer.seen().len(), 0)
 }
@@ -155,23 +226,37 @@ fn handed_over() -> Result<()> {
     let recording = files.path("run.srct");
     let args = [PEER, "--host", "node-a", "--record", &recording];
     let trace = Srctrace::new(&lab, &args).start()?;
-    let ask = || StreamCall::new("pod", "10.20.30.40:443", 43_210).patience(A_MOMENT).run(&lab);
+    let ask = || {
+        StreamCall::new("pod", "10.20.30.40:443", 43_210)
+            .patience(A_MOMENT)
+            .run(&lab)
+    };
     same("the request", ask()?, Outcome::Silence)?;
     let live = trace.stop()?;
     let json = files.write("run.json", live.lines.join("\n").as_bytes())?;
-    let time = live.only_flow()?["first_seen"].as_str().unwrap_or_default().to_owned();
+    let time = live.only_flow()?["first_seen"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     let text = |file: &str| -> Result<String> {
         let report = srctrace(&["handover", file])?;
         same("the status", report.status, Some(0)).context(report.stderr.clone())?;
-        Ok(report.lines.join("\n").replace(&time, "TIME").replace(&files.path(""), ""))
+        Ok(report
+            .lines
+            .join("\n")
+            .replace(&time, "TIME")
+            .replace(&files.path(""), ""))
     };
     let told = text(&recording)?;
     same_text("the text", &told, HANDOVER)?;
-    let with = "`srctrace merge RECORDING answer.pcap`, with a recording of the same run (--record)";
+    let with =
+        "`srctrace merge RECORDING answer.pcap`, with a recording of the same run (--record)";
     let of_report = HANDOVER.replace("`srctrace merge run.srct answer.pcap`", with);
     same_text("the text of the report", &text(&json)?, &of_report)?;
 
-    let command = told.lines().find(|line| line.trim_start().starts_with("tcpdump "));
+    let command = told
+        .lines()
+        .find(|line| line.trim_start().starts_with("tcpdump "));
     let command = command.context("no command in the text")?;
     let capture = Capture::start(&lab, command.trim(), &files)?;
     same("the second request", ask()?, Outcome::Silence)?;
@@ -216,14 +301,25 @@ struct Capture(Child);
 impl Capture {
     fn start(lab: &Lab, command: &str, files: &Files) -> Result<Self> {
         // As root tcpdump would write as another user.
-        let command = format!("cd {} && exec {} -Z root", files.path(""), command.replacen("tcpdump ", "tcpdump -U --immediate-mode ", 1));
+        let command = format!(
+            "cd {} && exec {} -Z root",
+            files.path(""),
+            command.replacen("tcpdump ", "tcpdump -U --immediate-mode ", 1)
+        );
         let spawn = || {
             let mut shell = Command::new("sh");
-            shell.args(["-c", &command]).stdin(Stdio::null()).stderr(Stdio::piped()).spawn()
+            shell
+                .args(["-c", &command])
+                .stdin(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
         };
         let mut child = lab.in_ns("peer", spawn)?.context("start tcpdump")?;
         let said = child.stderr.take().context("its standard error")?;
-        let listens = BufReader::new(said).lines().map_while(Result::ok).any(|line| line.contains("listening on"));
+        let listens = BufReader::new(said)
+            .lines()
+            .map_while(Result::ok)
+            .any(|line| line.contains("listening on"));
         ensure!(listens, "tcpdump does not listen: {command}");
         Ok(Self(child))
     }
@@ -233,7 +329,10 @@ impl Capture {
         let pid = i32::try_from(self.0.id()).context("its number")?;
         kill(Pid::from_raw(pid), Signal::SIGINT).context("stop tcpdump")?;
         self.0.wait().context("wait for tcpdump")?;
-        lab.run("peer", &format!("tcpdump -n -r {}", files.path("answer.pcap")))
+        lab.run(
+            "peer",
+            &format!("tcpdump -n -r {}", files.path("answer.pcap")),
+        )
     }
 }
 
@@ -252,7 +351,11 @@ fn page() -> Result<()> {
         let args = [PEER, "--expect-source", "node", "-o", format];
         let trace = Srctrace::new(&lab, &args).text().start()?;
         let call = StreamCall::new("pod", "10.20.30.40:443", 43_210);
-        same("the request", call.run(&lab)?, answered("10.100.0.5:43210")?)?;
+        same(
+            "the request",
+            call.run(&lab)?,
+            answered("10.100.0.5:43210")?,
+        )?;
         trace.wait_prints("Replies came back to the pod.")?;
         trace.stop()
     };
@@ -260,14 +363,29 @@ fn page() -> Result<()> {
     let page = run("html")?;
     same("the status", (text.status, page.status), (Some(0), Some(0)))?;
     let whole = page.lines.join("\n");
-    ensure!(whole.starts_with("<!DOCTYPE html>") && whole.ends_with("</body></html>"), "{whole}");
-    for outside in ["http:", "https:", "<script", "src=", "href=", "url(", "@import"] {
+    ensure!(
+        whole.starts_with("<!DOCTYPE html>") && whole.ends_with("</body></html>"),
+        "{whole}"
+    );
+    for outside in [
+        "http:", "https:", "<script", "src=", "href=", "url(", "@import",
+    ] {
         ensure!(!whole.contains(outside), "{outside} in the page:\n{whole}");
     }
-    let shown = text.lines.iter().filter(|line| !line.contains("µs") && !line.contains(" in "));
+    let shown = text
+        .lines
+        .iter()
+        .filter(|line| !line.contains("µs") && !line.contains(" in "));
     for line in shown {
-        let escaped = line.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
-        ensure!(whole.contains(escaped.trim()), "the page lacks {line:?}:\n{whole}");
+        let escaped = line
+            .replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+            .replace('"', "&quot;");
+        ensure!(
+            whole.contains(escaped.trim()),
+            "the page lacks {line:?}:\n{whole}"
+        );
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
+mod agreed;
 mod captured;
 mod changed;
 mod config;
@@ -208,6 +209,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
 /// The first part of the table, by name.
 fn early() -> Vec<&'static [Case]> {
     vec![
+        agreed::CASES,
         gateways::CASES,
         ground::CASES,
         captured::CASES,

@@ -127,6 +127,7 @@ pub fn normal(key: &str, value: Value, names: &Names) -> Value {
                 fields.insert("count".to_owned(), json!("<count>"));
             }
             without_hashed_port(&mut fields);
+            without_time_of_check(&mut fields);
             Value::Object(sorted(fields, names))
         }
         other => other,
@@ -147,6 +148,17 @@ pub fn without_kernels_words(value: &mut Value) {
             fields.values_mut().for_each(without_kernels_words);
         }
         _ => {}
+    }
+}
+
+/// Of an entry of a contract: when it was checked, in its sentence too.
+fn without_time_of_check(fields: &mut Map<String, Value>) {
+    let Some(Value::String(checked)) = fields.get("checked").cloned() else {
+        return;
+    };
+    fields.insert("checked".to_owned(), json!("<checked>"));
+    if let Some(Value::String(line)) = fields.get_mut("line") {
+        *line = line.replace(&checked, "<checked>");
     }
 }
 

@@ -43,10 +43,23 @@ impl Checker {
         }
     }
 
+    /// Adds what a flow violates to its findings, before all others. What an earlier check against a contract
+    /// found goes. Whether anything was added.
+    pub fn mark(&mut self, flow: &mut Flow, nodes: Nodes<'_>) -> bool {
+        flow.findings.retain(|finding| !is_of_a_contract(finding));
+        let found = self.judge(flow, nodes);
+        let any = !found.is_empty();
+        flow.findings.splice(0..0, found);
+        any
+    }
+
     /// Compares a flow with the first entry that is for it; what it violates comes back as findings.
     #[must_use = "a violation that is not shown at its flow cannot be found again"]
     pub fn judge(&mut self, flow: &Flow, nodes: Nodes<'_>) -> Vec<Finding> {
-        let concerned = self.entries.iter_mut().filter(|(terms, _)| terms.is_for(flow));
+        let concerned = self
+            .entries
+            .iter_mut()
+            .filter(|(terms, _)| terms.is_for(flow));
         let mut concerned = concerned.peekable();
         let known = concerned.peek().is_some();
         let Some((terms, tally)) = concerned.find(|(terms, _)| terms.is_from(flow)) else {
@@ -58,7 +71,12 @@ impl Checker {
         let mut found = Vec::new();
         if source == Outcome::Violated {
             let expect = format!("source={}", terms.source);
-            found.push(violation(terms, &expect, &format!("{} leaves", terms.source), flow));
+            found.push(violation(
+                terms,
+                &expect,
+                &format!("{} leaves", terms.source),
+                flow,
+            ));
         }
         if replies == Outcome::Violated {
             let expect = format!("replies={}", terms.replies_to);
@@ -72,7 +90,8 @@ impl Checker {
     #[must_use]
     pub fn agreements(&self) -> Vec<Agreement> {
         let all = self.entries.iter();
-        all.map(|(terms, tally)| line::agreement(terms, tally)).collect()
+        all.map(|(terms, tally)| line::agreement(terms, tally))
+            .collect()
     }
 
     /// The summary's lines.
@@ -99,14 +118,22 @@ impl Checker {
             None if tally.uncertain + tally.skipped > 0 => ExitStatus::Uncertain,
             None => ExitStatus::Nothing,
         };
-        self.entries.iter().map(of).fold(ExitStatus::Done, ExitStatus::worse)
+        self.entries
+            .iter()
+            .map(of)
+            .fold(ExitStatus::Done, ExitStatus::worse)
     }
 }
 
 impl Terms {
     /// Which entry it is, in a few words.
     pub(super) fn name(&self) -> String {
-        format!("contract {}: source={}", self.dest, self.source)
+        format!(
+            "{}{}: source={}",
+            ExpectLine::CONTRACT,
+            self.dest,
+            self.source
+        )
     }
 }
 
@@ -130,7 +157,10 @@ impl Tally {
         if !matches!(outcome, Outcome::Held | Outcome::Violated) {
             return;
         }
-        if matches!(flow.delivery.code, DeliveryCode::Completed | DeliveryCode::HandshakeOnly) {
+        if matches!(
+            flow.delivery.code,
+            DeliveryCode::Completed | DeliveryCode::HandshakeOnly
+        ) {
             self.answered += flow.count;
         }
         if let Some(wire) = flow.verdict.source_on_wire {
@@ -171,7 +201,10 @@ fn both(source: Outcome, replies: Outcome) -> Outcome {
 fn violation(terms: &Terms, expect: &str, says: &str, flow: &Flow) -> Finding {
     let rule = flow.source_rule();
     let wire = flow.verdict.source_on_wire;
-    let left = wire.map_or_else(|| "none was sighted".to_owned(), |wire| format!("{wire} left"));
+    let left = wire.map_or_else(
+        || "none was sighted".to_owned(),
+        |wire| format!("{wire} left"),
+    );
     let did = match flow.source_rewrite() {
         Some(_) => "rewrote",
         None => "exempts",
@@ -188,12 +221,17 @@ fn violation(terms: &Terms, expect: &str, says: &str, flow: &Flow) -> Finding {
         ),
         rule: rule.cloned(),
         data: json!({
-            "expect": format!("contract {}: {expect}", terms.dest),
+            "expect": format!("{}{}: {expect}", ExpectLine::CONTRACT, terms.dest),
             "line": terms.line,
             "agreed": {"by": terms.agreed.by, "on": terms.agreed.on},
         }),
         ..finding(Code::ExpectationViolated, Severity::Error)
     }
+}
+
+fn is_of_a_contract(finding: &Finding) -> bool {
+    let expect = finding.data["expect"].as_str().unwrap_or_default();
+    finding.code == Code::OutsideContract || expect.starts_with(ExpectLine::CONTRACT)
 }
 
 /// Its destination is in the contract, its sender in none of that destination's entries.
@@ -210,4 +248,3 @@ fn outsider(flow: &Flow) -> Finding {
         ..finding(Code::OutsideContract, Severity::Warning)
     }
 }
-

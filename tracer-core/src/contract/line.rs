@@ -56,7 +56,11 @@ fn line(terms: &Terms, tally: &Tally) -> String {
         .collect();
     parts.push(match outside.is_empty() {
         true => format!("replies return to {}", terms.replies_to),
-        false => format!("replies return to {}, agreed is {}", outside.join(", "), terms.replies_to),
+        false => format!(
+            "replies return to {}, agreed is {}",
+            outside.join(", "),
+            terms.replies_to
+        ),
     });
     if tally.answered == 0 {
         parts.push("no reply was seen".to_owned());
@@ -69,7 +73,10 @@ fn line(terms: &Terms, tally: &Tally) -> String {
     if tally.uncertain > 0 {
         parts.push(format!("{} flows cannot be told", tally.uncertain));
     }
-    parts.push(format!("checked {}", tally.checked.as_deref().unwrap_or("never")));
+    parts.push(format!(
+        "checked {}",
+        tally.checked.as_deref().unwrap_or("never")
+    ));
     format!("{to}: {}", parts.join("; "))
 }
 

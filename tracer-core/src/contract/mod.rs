@@ -8,7 +8,7 @@ mod terms;
 
 pub use check::Checker;
 pub use read::BadContract;
-pub use terms::{Agreed, Contract, Dest, Identity, Senders, Terms};
+pub use terms::{Agreed, Contract, Dest, Identity, Sender, Senders, Terms};
 
 /// Largest contract, bytes.
 pub const MAX_BYTES: usize = 1 << 20;

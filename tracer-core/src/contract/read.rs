@@ -1,8 +1,8 @@
 //! A contract's text to values. It is strict: what it does not know is an error with line and key, for a
 //! word that is misspelt in a contract would be a condition that nobody checks.
 
-use super::terms::{Agreed, Contract, Dest, Identity, Senders, Terms};
 use super::MAX_BYTES;
+use super::terms::{Agreed, Contract, Dest, Identity, Senders, Terms};
 use crate::expect::Source;
 use crate::packet::Proto;
 use ipnet::IpNet;
@@ -84,7 +84,11 @@ impl FromStr for Contract {
 
     fn from_str(text: &str) -> Result<Self, BadContract> {
         if text.len() > MAX_BYTES {
-            return Err(bad(1, "", &format!("it is larger than {} KiB", MAX_BYTES >> 10)));
+            return Err(bad(
+                1,
+                "",
+                &format!("it is larger than {} KiB", MAX_BYTES >> 10),
+            ));
         }
         let at = |error: &toml::de::Error| error.span().map_or(1, |span| line_at(text, span.start));
         let parsed = toml::Deserializer::parse(text)
@@ -95,7 +99,10 @@ impl FromStr for Contract {
             bad(at(&inner), &key, inner.message())
         })?;
         if file.version != 1 {
-            let why = format!("{} is another format than this version reads (1)", file.version);
+            let why = format!(
+                "{} is another format than this version reads (1)",
+                file.version
+            );
             return Err(bad(line_of(text, "version", 0), "version", &why));
         }
         let mut contract = Self::default();
@@ -151,7 +158,12 @@ fn bad(line: usize, key: &str, why: &str) -> BadContract {
 fn consistent(terms: &Terms) -> Result<(), (&'static str, String)> {
     let v4 = terms.dest.net.addr().is_ipv4();
     let family = |net: &IpNet| net.addr().is_ipv4() == v4;
-    let other = |what: &str| format!("{what} is of another address family than dest, {}", terms.dest);
+    let other = |what: &str| {
+        format!(
+            "{what} is of another address family than dest, {}",
+            terms.dest
+        )
+    };
     if !family(&terms.replies_to) {
         return Err(("replies_to", other(&terms.replies_to.to_string())));
     }
@@ -160,7 +172,10 @@ fn consistent(terms: &Terms) -> Result<(), (&'static str, String)> {
             return Err(("source", other(&net.to_string())));
         }
         if !terms.replies_to.contains(&net) && !net.contains(&terms.replies_to) {
-            let why = format!("{} does not lie in replies_to, {}: no reply would come back to it", terms.source, terms.replies_to);
+            let why = format!(
+                "{} does not lie in replies_to, {}: no reply would come back to it",
+                terms.source, terms.replies_to
+            );
             return Err(("source", why));
         }
     }
@@ -179,7 +194,10 @@ fn twin(terms: &Terms, before: &[Terms]) -> Result<(), (&'static str, String)> {
         (other.dest, other.proto, &other.from) == (terms.dest, terms.proto, &terms.from)
     };
     match before.iter().find(same) {
-        Some(other) => Err(("dest", format!("the entry of line {} is for the same", other.line))),
+        Some(other) => Err((
+            "dest",
+            format!("the entry of line {} is for the same", other.line),
+        )),
         None => Ok(()),
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::expect::Source;
 use crate::packet::Proto;
-use crate::report::{Flow, Origin};
+use crate::report::Flow;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Which source is agreed to leave toward which destination.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +60,17 @@ pub struct Senders {
     pub cidrs: Vec<IpNet>,
 }
 
+/// Somebody who sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender<'a> {
+    /// `namespace/name` of its pod.
+    pub pod: Option<&'a str>,
+    /// The name of its network namespace.
+    pub netns: Option<&'a str>,
+    /// Its addresses.
+    pub addrs: &'a [IpAddr],
+}
+
 /// Where the far side learns who the client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -100,7 +111,7 @@ impl Terms {
     /// Whether it is about this flow's sender.
     #[must_use]
     pub fn is_from(&self, flow: &Flow) -> bool {
-        self.from.have(&flow.origin, flow)
+        self.from.is_anyone() || self.from.name(&Sender::of(flow))
     }
 }
 
@@ -114,26 +125,30 @@ impl Senders {
             && self.cidrs.is_empty()
     }
 
-    fn have(&self, origin: &Origin, flow: &Flow) -> bool {
-        let pod = origin.pod.as_deref();
-        let space = pod.and_then(|pod| pod.split_once('/')).map(|(ns, _)| ns);
-        let netns = origin.netns_name.as_deref();
-        self.is_anyone()
-            || pod.is_some_and(|pod| self.pods.iter().any(|pattern| fits(pattern, pod)))
-            || space.is_some_and(|space| self.namespaces.iter().any(|own| own == space))
-            || netns.is_some_and(|name| self.netns.iter().any(|own| own == name))
-            || self
-                .cidrs
-                .iter()
-                .any(|net| net.contains(&flow.flow.tuple.src))
-    }
-
-    /// Whether a pod of this name is named.
+    /// Whether it names this one.
     #[must_use]
-    pub fn have_pod(&self, pod: &str) -> bool {
-        let space = pod.split_once('/').map(|(ns, _)| ns);
-        self.pods.iter().any(|pattern| fits(pattern, pod))
-            || space.is_some_and(|space| self.namespaces.iter().any(|own| own == space))
+    pub fn name(&self, sender: &Sender<'_>) -> bool {
+        let space = sender.pod.and_then(|pod| pod.split_once('/'));
+        let own = |names: &[String], own: &str| names.iter().any(|name| name == own);
+        sender
+            .pod
+            .is_some_and(|pod| self.pods.iter().any(|pattern| fits(pattern, pod)))
+            || space.is_some_and(|(space, _)| own(&self.namespaces, space))
+            || sender.netns.is_some_and(|netns| own(&self.netns, netns))
+            || sender
+                .addrs
+                .iter()
+                .any(|addr| self.cidrs.iter().any(|net| net.contains(addr)))
+    }
+}
+
+impl<'a> Sender<'a> {
+    fn of(flow: &'a Flow) -> Self {
+        Self {
+            pod: flow.origin.pod.as_deref(),
+            netns: flow.origin.netns_name.as_deref(),
+            addrs: std::slice::from_ref(&flow.flow.tuple.src),
+        }
     }
 }
 

@@ -50,7 +50,10 @@ fn a_contract_is_read_with_its_lines() {
         (3, "10.20.30.40:443", "shop/web-*, billing/*, 10.12.0.0/16"),
         (12, "fd50::/16", "anyone"),
     ];
-    assert_eq!(names, should.map(|(line, to, from)| (line, to.to_owned(), from.to_owned())));
+    assert_eq!(
+        names,
+        should.map(|(line, to, from)| (line, to.to_owned(), from.to_owned()))
+    );
     assert_eq!(both[1].agreed.on, "2026-11-21");
     // As recordings keep it.
     let mut bytes = Vec::new();
@@ -95,11 +98,25 @@ fn errors_say_line_key_and_what_is_accepted() {
         ("dest = \"fd50::/16\"", "dest = \"fd50::/16"),
         ("note =", "note"),
     ] {
-        all.push_str(&format!("{} -> {}\n  {}\n", from.escape_debug(), to.escape_debug(), with(from, to)));
+        all.push_str(&format!(
+            "{} -> {}\n  {}\n",
+            from.escape_debug(),
+            to.escape_debug(),
+            with(from, to)
+        ));
     }
-    let twice = GOOD.replace("fd50::/16", "10.9.0.0/16").replace("fd12::/16", "10.12.0.0/16");
-    let twice = format!("{twice}[[to]]{}", twice.rsplit("[[to]]").next().unwrap_or_default());
-    all.push_str(&format!("twice\n  {}\nnothing\n  {}\n", error(&twice), error("version = 1\nto = []")));
+    let twice = GOOD
+        .replace("fd50::/16", "10.9.0.0/16")
+        .replace("fd12::/16", "10.12.0.0/16");
+    let twice = format!(
+        "{twice}[[to]]{}",
+        twice.rsplit("[[to]]").next().unwrap_or_default()
+    );
+    all.push_str(&format!(
+        "twice\n  {}\nnothing\n  {}\n",
+        error(&twice),
+        error("version = 1\nto = []")
+    ));
     insta::assert_snapshot!("contract-errors", all);
 }
 
@@ -178,13 +195,23 @@ fn a_violation_names_what_was_agreed_and_who_broke_it() {
 
 #[test]
 fn whoever_is_not_named_is_told_and_not_judged() {
-    let other = [("/origin/pod", json!("other/web-0")), ("/flow/src", json!("10.99.0.1"))];
+    let other = [
+        ("/origin/pod", json!("other/web-0")),
+        ("/flow/src", json!("10.99.0.1")),
+    ];
     let (said, line, status) = checked(&[flow(&other)]);
     let should = "other/web-0 sends to 10.20.30.40, and the contract has no entry for that sender: nothing is agreed about its source";
     assert_eq!(said, [[should.to_owned()]]);
-    assert_eq!(line, "to 10.20.30.40:443: NOT CHECKED: no flow was seen; agreed is node");
+    assert_eq!(
+        line,
+        "to 10.20.30.40:443: NOT CHECKED: no flow was seen; agreed is node"
+    );
     assert_eq!(status, ExitStatus::Nothing);
-    for (pod, src) in [("shop/web-9", "10.99.0.1"), ("billing/x", "10.99.0.1"), ("other/x", "10.12.9.9")] {
+    for (pod, src) in [
+        ("shop/web-9", "10.99.0.1"),
+        ("billing/x", "10.99.0.1"),
+        ("other/x", "10.12.9.9"),
+    ] {
         let one = flow(&[("/origin/pod", json!(pod)), ("/flow/src", json!(src))]);
         let terms = &contract(GOOD).terms[0];
         assert!(terms.is_for(&one) && terms.is_from(&one), "{pod}");
@@ -195,7 +222,10 @@ fn whoever_is_not_named_is_told_and_not_judged() {
 fn what_cannot_be_told_is_not_checked() {
     let (said, line, status) = checked(&[kept(&[("/verdict/complete", json!(false))])]);
     assert_eq!(said, [Vec::<String>::new()]);
-    assert_eq!(line, "to 10.20.30.40:443: NOT CHECKED: too little was seen to tell its source; agreed is node");
+    assert_eq!(
+        line,
+        "to 10.20.30.40:443: NOT CHECKED: too little was seen to tell its source; agreed is node"
+    );
     assert_eq!(status, ExitStatus::Uncertain);
 }
 

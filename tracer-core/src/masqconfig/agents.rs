@@ -14,8 +14,8 @@ pub struct File {
     pub bytes: Vec<u8>,
 }
 
-const PRIVATE: &[&str] = &["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"];
-const RESERVED: &[&str] = &[
+pub(super) const PRIVATE: &[&str] = &["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"];
+pub(super) const RESERVED: &[&str] = &[
     "100.64.0.0/10",
     "192.0.0.0/24",
     "192.0.2.0/24",

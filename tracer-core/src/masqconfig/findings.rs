@@ -3,12 +3,12 @@
 use super::compare::{Comparison, Half};
 use super::installed::Installed;
 use super::prefixes::listed;
-use super::told::{Held, Running, Wire};
+use super::scene::Running;
 use super::traps::{Trap, TrapKind};
-use super::{Agent, Flags, Invalid, Reading, Refusal, Span};
+use super::{Agent, Flags, Invalid, Reading, Refusal};
 use crate::attribute::view;
 use crate::evaluate::At;
-use crate::report::{Code, ConfigState as State, Finding, Rule, RuleEvidence, Severity, Stage};
+use crate::report::{Code, ConfigState as State, Finding, Rule, RuleEvidence, Severity};
 use crate::verdict::{finding, rules};
 use ipnet::IpNet;
 use serde_json::json;
@@ -131,8 +131,12 @@ impl About<'_, '_> {
             Running::No => "no agent runs on this node".to_owned(),
             Running::Unknown => "whether an agent runs here cannot be seen".to_owned(),
         };
+        let asks = match self.reading.is_some_and(|reading| reading.config.is_err()) {
+            true => format!("an agent that starts with {from}, which it refuses, writes no rules"),
+            false => format!("{from} asks for masquerade"),
+        };
         Finding {
-            text: format!("{which}{from} asks for masquerade, and {table} has no chain {chain} in any store; {who}"),
+            text: format!("{which}{asks}, and {table} has no chain {chain} in any store; {who}"),
             fix: Some(
                 "kubectl -n kube-system get pods -o wide -l k8s-app=ip-masq-agent: is one on this node? (taints, node selector), and its log".to_owned(),
             ),
@@ -169,6 +173,9 @@ impl About<'_, '_> {
             match (lagging, self.behind) {
                 (true, _) => "wait for the agent's next look",
                 (_, true) => "the agent writes what its file says: see there",
+                _ if *self.running == Running::No => {
+                    "no agent runs on this node that would write it: see why, below"
+                }
                 _ => "look at the agent, not at the network: its log says why it does not write this",
             }
             .to_owned(),
@@ -291,54 +298,5 @@ fn two_stores(half: &Half<'_>) -> Option<Finding> {
         fix: Some("delete the chain, and the jump to it, in the store that the agent does not use".to_owned()),
         data: json!({ "stores": stores }),
         ..finding(Code::TwoBackends, Severity::Warning)
-    })
-}
-
-/// The file in the agent's pod is not the ConfigMap.
-pub(super) fn behind(stage: &Stage, given: &Held, mounted: &Held, flags: &Flags) -> Finding {
-    let resync = mounted
-        .reading
-        .config
-        .as_ref()
-        .ok()
-        .and_then(|config| config.resync);
-    let every = resync.unwrap_or(flags.resync).max(Span(0));
-    let changed = stage
-        .changed
-        .as_ref()
-        .map_or(String::new(), |at| format!(" (of {at})"));
-    Finding {
-        text: format!(
-            "{}{changed} is not what {} says: the kubelet copies a ConfigMap within two minutes, then the agent reads \
-             it within {every}; the agent need not be restarted for it",
-            stage.from, given.from
-        ),
-        fix: Some(
-            "after two minutes: does the DaemonSet mount this ConfigMap and key? A subPath mount is never updated".to_owned(),
-        ),
-        ..finding(Code::ConfigDrift, Severity::Warning)
-    }
-}
-
-/// Flows left otherwise than the rules say.
-pub(super) fn on_the_wire(wire: &Wire) -> Option<Finding> {
-    const SHOWN: usize = 3;
-    let all = &wire.other;
-    (!all.is_empty()).then(|| Finding {
-        text: format!(
-            "flows left otherwise than the rules of now say: {}{}",
-            all.iter()
-                .take(SHOWN)
-                .cloned()
-                .collect::<Vec<_>>()
-                .join("; "),
-            if all.len() > SHOWN { "; …" } else { "" }
-        ),
-        fix: Some(
-            "flows that were open before the rules changed keep their source; look at new ones"
-                .to_owned(),
-        ),
-        data: json!({ "flows": wire.flows, "paths": all.len() }),
-        ..finding(Code::ConfigDrift, Severity::Warning)
     })
 }

@@ -10,6 +10,7 @@
 
 mod agents;
 mod cidr;
+mod cilium;
 mod compare;
 mod configmap;
 mod decode;
@@ -21,7 +22,9 @@ mod installed;
 mod policy;
 pub mod prefixes;
 mod scalar;
+mod scene;
 mod sentence;
+mod steps;
 mod told;
 mod traps;
 mod wants;
@@ -31,6 +34,7 @@ mod yaml;
 mod tests;
 
 pub use agents::{File, read};
+pub use cilium::Pinned;
 pub use compare::{Compared, Comparison, Half, Kernel, Timing, compare, way_out};
 pub use configmap::{ConfigMap, Given, recognise};
 pub use duration::Span;
@@ -38,7 +42,8 @@ pub use edit::edited;
 pub use flags::Flags;
 pub use installed::{Installed, Installer};
 pub use policy::{Ranges, warnings};
-pub use told::{Held, Running, Scene, Wire, tell};
+pub use scene::{Held, Running, Scene, Wire};
+pub use told::tell;
 pub use traps::{Trap, TrapKind};
 pub use wants::{Change, Edit, Want, edit, yaml};
 

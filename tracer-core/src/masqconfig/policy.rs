@@ -1,7 +1,8 @@
 //! What a configuration means for the networks around: who is exempt that should not be, and the reverse.
 
+use super::agents::{PRIVATE, RESERVED};
 use super::prefixes::{covers, difference, listed, minus};
-use super::{Config, Flags};
+use super::{Config, Flags, LINK_LOCAL};
 use crate::report::{Code, Finding, Severity};
 use crate::verdict::finding;
 use ipnet::IpNet;
@@ -55,6 +56,8 @@ pub fn warnings(config: &Config, flags: &Flags, ranges: &Ranges) -> Vec<Finding>
         }
         if !Ranges::of(&ranges.onprem, v6).is_empty() {
             found.extend(wide(config, ranges, v6));
+        } else if !v6 {
+            found.extend(public(config, ranges));
         }
         if listed_here || v6 {
             found.extend(missing(&exempt, ranges, v6));
@@ -115,6 +118,35 @@ fn wide<'c>(
                 listed(&extra)
             ),
             fix: Some("list only the prefixes that route pods' addresses back, or name the rest with --onprem".to_owned()),
+            data: json!({ "entry": entry.net, "line": entry.line, "extra": extra }),
+            ..finding(Code::WideExemption, Severity::Warning)
+        })
+    })
+}
+
+/// Entries with addresses of the internet, while pods' addresses are private. Where `--onprem` is given, [`wide`] has them.
+fn public<'c>(config: &'c Config, ranges: &'c Ranges) -> impl Iterator<Item = Finding> + 'c {
+    let own = PRIVATE.iter().chain(RESERVED).chain(&LINK_LOCAL[..1]);
+    let private: Vec<IpNet> = own.filter_map(|net| net.parse().ok()).collect();
+    let pods = Ranges::of(&ranges.pods, false);
+    let are_private = pods.iter().all(|net| covers(&private, *net));
+    let known = [private, ranges.all(false)].concat();
+    let listed_here = config
+        .entries
+        .iter()
+        .filter(move |entry| are_private && entry.net.addr().is_ipv4());
+    listed_here.filter_map(move |entry| {
+        let extra = difference(&minus(entry.net, &[]), &known);
+        (!extra.is_empty()).then(|| Finding {
+            text: format!(
+                "{} holds public addresses: to {} pods' private addresses leave as they are, where nobody knows the way back",
+                entry.net,
+                listed(&extra)
+            ),
+            fix: Some(format!(
+                "take {} out, or name it with --onprem if it routes pods' addresses back",
+                entry.net
+            )),
             data: json!({ "entry": entry.net, "line": entry.line, "extra": extra }),
             ..finding(Code::WideExemption, Severity::Warning)
         })

@@ -1,94 +1,27 @@
 //! The stages that a configuration goes through, compared one by one, as the report shows them.
 
-use super::compare::{Compared, Comparison, Half, Kernel, Timing, compare};
+use super::Agent;
+use super::compare::{Compared, Comparison, Half, Timing, compare};
 use super::findings::{self, About};
 use super::installed::{Installed, Installer};
-use super::policy::{Ranges, warnings};
-use super::prefixes::same;
-use super::{Agent, Flags, Reading};
+use super::policy::warnings;
+use super::scene::{Held, Running, Scene, defaults, is_same, nets};
+use super::steps;
 use crate::attribute::view;
 use crate::report::{
-    AgentProcess, ConfigEntry, ConfigReport, ConfigState as State, Finding, RuleEvidence, SCHEMA,
-    Stage,
+    ConfigEntry, ConfigReport, ConfigState as State, Finding, RuleEvidence, SCHEMA, Stage,
 };
 use ipnet::IpNet;
-
-/// A configuration and where it was read.
-#[derive(Clone, Debug)]
-pub struct Held {
-    /// Where, in words.
-    pub from: String,
-    /// What the agent makes of it.
-    pub reading: Reading,
-    /// When it changed last, seconds since 1970.
-    pub changed: Option<i64>,
-}
-
-/// Whether the agent runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Running {
-    /// It cannot be told.
-    Unknown,
-    /// No process of it is there.
-    No,
-    /// This one.
-    Yes(AgentProcess),
-}
-
-/// What flows showed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wire {
-    /// Where they were read.
-    pub from: String,
-    /// Flows whose source was looked at.
-    pub flows: u64,
-    /// Flows that left otherwise than the rules say, each in words.
-    pub other: Vec<String>,
-}
-
-/// Everything that is known.
-pub struct Scene<'s, 'r> {
-    /// Whose reading.
-    pub agent: Agent,
-    /// Its flags.
-    pub flags: &'s Flags,
-    /// Whether it runs.
-    pub running: &'s Running,
-    /// The configuration that was given: a ConfigMap, or a file.
-    pub given: Option<&'s Held>,
-    /// The file in the agent's pod.
-    pub mounted: Option<&'s Held>,
-    /// The rules.
-    pub kernel: Kernel<'s, 'r>,
-    /// What flows showed.
-    pub wire: Option<&'s Wire>,
-    /// The networks around.
-    pub ranges: &'s Ranges,
-    /// Now, seconds since 1970.
-    pub now: i64,
-    /// A time as RFC 3339.
-    pub utc: &'s dyn Fn(i64) -> String,
-}
-
-/// How long the kubelet may take to copy a changed ConfigMap: its sync period and its cache.
-const KUBELET: i64 = 120;
 
 /// Compares the stages. `None`: there is no configuration, no agent, and no chain that one left.
 #[must_use]
 pub fn tell(scene: &Scene<'_, '_>) -> Option<ConfigReport> {
-    let own = Held {
-        from: "the agent's defaults".to_owned(),
-        reading: super::read(scene.agent, &[], scene.flags),
-        changed: None,
-    };
+    let own = defaults(scene);
     let runs = matches!(scene.running, Running::Yes(_));
-    if scene.agent == Agent::Cilium {
-        return cilium(
-            scene,
-            scene.given.or(scene.mounted).or(runs.then_some(&own))?,
-        );
-    }
     let meant = scene.given.or(scene.mounted).or(runs.then_some(&own));
+    if scene.agent == Agent::Cilium {
+        return super::cilium::tell(scene, meant);
+    }
     let found = Installed::find(scene.kernel.rules, &scene.flags.chain);
     let of_agent = found.iter().any(|chain| chain.by == Installer::Agent);
     let left_over = of_agent && *scene.running == Running::No;
@@ -96,80 +29,33 @@ pub fn tell(scene: &Scene<'_, '_>) -> Option<ConfigReport> {
         return None;
     }
     let last = scene.mounted.or(meant).unwrap_or(&own);
-    let arrived = match (scene.given, scene.mounted) {
-        (Some(given), Some(mounted)) => is_same(&given.reading, &mounted.reading, scene.flags),
-        _ => true,
-    };
-    // Once the file is what was given, its time counts.
-    let timing = |held: &Held| Timing {
-        now: scene.now,
-        changed: scene.mounted.filter(|_| arrived).unwrap_or(held).changed,
-        on_the_way: if arrived { 0 } else { KUBELET },
-    };
     let by_last = compare(
         &last.reading,
         scene.flags,
         &scene.kernel,
         &Timing {
             on_the_way: 0,
-            ..timing(last)
+            ..scene.timing(last)
         },
     );
     let by_meant = match meant {
-        Some(held) => compare(&held.reading, scene.flags, &scene.kernel, &timing(held)),
+        Some(held) => compare(
+            &held.reading,
+            scene.flags,
+            &scene.kernel,
+            &scene.timing(held),
+        ),
         None => by_last.clone(),
     };
     let telling = Telling {
         scene,
         meant,
         comparison: &by_meant,
-        timing: timing(meant.unwrap_or(last)),
+        timing: scene.timing(meant.unwrap_or(last)),
         last,
     };
     Some(telling.report(&by_last))
 }
-
-/// Cilium's own agent keeps its list in a BPF map: rules say nothing of it.
-fn cilium(scene: &Scene<'_, '_>, meant: &Held) -> Option<ConfigReport> {
-    let comparison = Comparison {
-        state: match meant.reading.config {
-            Ok(_) => State::Agrees,
-            Err(_) => State::Invalid,
-        },
-        halves: Vec::new(),
-    };
-    let telling = Telling {
-        scene,
-        meant: Some(meant),
-        comparison: &comparison,
-        timing: Timing::default(),
-        last: scene.mounted.unwrap_or(meant),
-    };
-    let mut report = telling.report(&comparison);
-    let kernel = report
-        .stages
-        .iter_mut()
-        .find(|stage| stage.stage == "kernel")?;
-    kernel.from = "Cilium's BPF map".to_owned();
-    kernel.why = Some(CILIUM.to_owned());
-    kernel.agrees = None;
-    if meant.reading.config.is_ok() {
-        report.config_state = None;
-        report.text = format!(
-            "{} is read by Cilium, which keeps it in a BPF map; {CILIUM}",
-            meant.from
-        );
-    }
-    let differs = report
-        .stages
-        .iter()
-        .find(|stage| stage.agrees == Some(false));
-    report.differs_at = differs.map(|stage| stage.stage.clone());
-    Some(report)
-}
-
-const CILIUM: &str = "not read by this version (`cilium bpf ipmasq list` in Cilium's pod shows it), and \
-                      iptables does not decide what Cilium's data path sends out";
 
 pub(super) struct Telling<'t, 's, 'r> {
     pub(super) scene: &'t Scene<'s, 'r>,
@@ -184,7 +70,7 @@ pub(super) struct Telling<'t, 's, 'r> {
 }
 
 impl Telling<'_, '_, '_> {
-    fn report(&self, by_last: &Comparison<'_>) -> ConfigReport {
+    pub(super) fn report(&self, by_last: &Comparison<'_>) -> ConfigReport {
         let scene = self.scene;
         let stages = self.stages(by_last);
         let differs = stages.iter().find(|stage| stage.agrees == Some(false));
@@ -311,9 +197,9 @@ impl Telling<'_, '_, '_> {
         };
         let mut found = findings::of(&about);
         if let Some((stage, given)) = stages.iter().find(behind).zip(scene.given) {
-            found.push(findings::behind(stage, given, self.last, scene.flags));
+            found.push(steps::behind(stage, given, self.last, scene.flags));
         }
-        found.extend(scene.wire.and_then(findings::on_the_wire));
+        found.extend(scene.wire.and_then(steps::on_the_wire));
         if let Some(Ok(config)) = self.meant.map(|held| &held.reading.config) {
             found.extend(warnings(config, scene.flags, scene.ranges));
         }
@@ -321,24 +207,6 @@ impl Telling<'_, '_, '_> {
     }
 }
 
-/// What an agent installs of it: IPv6 prefixes only with its flag.
-fn nets(reading: &Reading, flags: &Flags) -> Vec<IpNet> {
-    let families = [false, true].into_iter().filter(|v6| !v6 || flags.ipv6);
-    let config = reading.config.as_ref().ok();
-    config.map_or(Vec::new(), |config| {
-        families.flat_map(|v6| config.exempt(v6)).collect()
-    })
-}
-
 fn told(nets: &[IpNet]) -> Vec<String> {
     nets.iter().map(ToString::to_string).collect()
-}
-
-/// Whether an agent would install the same.
-fn is_same(a: &Reading, b: &Reading, flags: &Flags) -> bool {
-    match (&a.config, &b.config) {
-        (Ok(_), Ok(_)) => same(&nets(a, flags), &nets(b, flags)),
-        (Err(a), Err(b)) => a == b,
-        _ => false,
-    }
 }

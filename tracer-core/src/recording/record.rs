@@ -5,6 +5,7 @@
 //! they do not know. A field that changes its meaning needs another [`VERSION`](super::VERSION).
 
 use super::change::Change;
+use crate::contract::Contract;
 use crate::event::{Conntrack, Counter, DropEvent, Event, NetnsId};
 use crate::expect::Expectation;
 use crate::journey::{self, Closed};
@@ -184,6 +185,9 @@ pub struct Settings {
     pub points: Vec<Point>,
     /// What they had to be like.
     pub expectations: Vec<Expectation>,
+    /// What was agreed about them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contract: Option<Contract>,
     /// The source that the far side says it saw.
     pub peer_saw: Option<IpAddr>,
 }

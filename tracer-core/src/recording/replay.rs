@@ -1,6 +1,7 @@
 //! A recording told again: the same inputs, so the same report.
 
 use super::{Asked, Clock, Header, Reading, Record, Settings};
+use crate::contract::Checker;
 use crate::event::{Counter, NetnsId};
 use crate::expect::Expectations;
 use crate::inventory::Inventory;
@@ -242,6 +243,7 @@ fn answers<'a>(
 fn checks(settings: &Settings) -> Checks {
     Checks {
         expectations: Expectations::new(settings.expectations.iter().copied()),
+        contract: settings.contract.clone().map(Checker::new),
         peer_saw: settings.peer_saw,
     }
 }

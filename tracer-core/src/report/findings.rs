@@ -107,6 +107,8 @@ pub enum Code {
     ReplyRewrittenWrong,
     /// An expectation given on the command line does not hold for this flow.
     ExpectationViolated,
+    /// The contract has no entry for this sender.
+    OutsideContract,
     /// Forwarding is off, in that namespace or for that device.
     ForwardingDisabled,
     /// Forwarding is off in a namespace whose predecessor had it on.

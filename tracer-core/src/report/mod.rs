@@ -4,12 +4,14 @@
 //! added; none is renamed or given another meaning without a new [`SCHEMA`] number. Every key is
 //! always present, `null` when unknown or not applicable.
 
+mod agreement;
 mod change;
 mod config;
 mod delivery;
 mod explain;
 mod findings;
 mod flow;
+mod handover;
 mod map;
 mod point;
 mod read;
@@ -18,6 +20,7 @@ mod summary;
 mod tuple;
 
 pub use crate::event::Dir;
+pub use agreement::Agreement;
 pub use change::{Change, Compared, PathView, SourceSeen};
 pub use config::{
     AgentProcess, ConfigEntry, ConfigReport, EditReport, PlanPath, PlanReport, PlannedSource, Stage,
@@ -28,6 +31,7 @@ pub use findings::{Code, Finding, Severity};
 pub use flow::{
     ConntrackView, End, Flow, Hop, Origin, OriginKind, OriginProcess, Packets, SourceCode, Verdict,
 };
+pub use handover::Sheet;
 pub use map::{Map, MapChange, Said, SaidShort, SourceIs};
 pub use point::{PointSeen, PointSum, PointView};
 pub use read::{BadReport, Item, Reader};
@@ -52,6 +56,8 @@ pub enum Line {
     Flow(Box<Flow>),
     /// The last line.
     Summary(Box<Summary>),
+    /// What became of one entry of a contract (`--contract`).
+    Agreement(Box<Agreement>),
     /// One line of `doctor`.
     Capability(Capability),
     /// A path whose source changed, of `diff`.

@@ -123,7 +123,7 @@ impl Group {
 /// One expectation and how it went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExpectLine {
-    /// As given: `source=node`, `reply`.
+    /// As given: `source=node`, `reply`; of a contract: `contract 10.20.30.40:443: source=node`.
     pub expect: String,
     /// Whether it held; `None` when nothing could be judged.
     pub held: Option<bool>,
@@ -138,6 +138,17 @@ pub struct ExpectLine {
     /// The rules that made the judged flows what they are, in short; at most eight.
     #[serde(default)]
     pub by: Vec<String>,
+}
+
+impl ExpectLine {
+    /// How the lines about entries of a contract begin.
+    pub const CONTRACT: &str = "contract ";
+
+    /// Whether it is about an entry of a contract.
+    #[must_use]
+    pub fn is_of_a_contract(&self) -> bool {
+        self.expect.starts_with(Self::CONTRACT)
+    }
 }
 
 /// One line of `doctor`.

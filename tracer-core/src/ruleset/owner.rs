@@ -15,11 +15,14 @@ enum Sign {
 
 use Sign::{Chain, Comment, Table};
 
+/// What the script that boots a node of GCE or GKE writes on its rules. Its chain has the name that the agent's may have too.
+const BOOT: &str = "ip-masq: ";
+
 /// Signs, the more telling ones first.
 const SIGNS: &[(Sign, &str)] = &[
     (Chain("IP-MASQ"), "ip-masq-agent"),
     (Comment("ip-masq-agent"), "ip-masq-agent"),
-    (Comment("ip-masq:"), "ip-masq-agent"),
+    (Comment(BOOT), "node boot script"),
     (Chain("KUBE-KUBELET-CANARY"), "kubelet"),
     (Chain("KUBE-FIREWALL"), "kubelet"),
     (Chain("KUBE-NWPLCY"), "kube-router"),
@@ -103,7 +106,10 @@ pub(super) fn of<'a>(
     comment: Option<&str>,
     callees: impl Iterator<Item = &'a str>,
 ) -> Option<&'static str> {
-    by_chain(chain)
+    let of_boot = comment.filter(|text| text.starts_with(BOOT));
+    of_boot
+        .and_then(by_comment)
+        .or_else(|| by_chain(chain))
         .or_else(|| comment.and_then(by_comment))
         .or_else(|| callees.filter_map(by_chain).next())
 }
@@ -137,6 +143,18 @@ mod tests {
     fn chain_comment_and_callee_name_the_owner() {
         let rows = [
             ("IP-MASQ", None, None, Some("ip-masq-agent")),
+            (
+                "IP-MASQ",
+                Some("ip-masq-agent: outbound traffic"),
+                None,
+                Some("ip-masq-agent"),
+            ),
+            (
+                "IP-MASQ",
+                Some("ip-masq: outbound traffic"),
+                None,
+                Some("node boot script"),
+            ),
             (
                 "POSTROUTING",
                 Some("ip-masq-agent: jump"),

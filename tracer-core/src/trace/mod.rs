@@ -7,7 +7,6 @@ pub use wanted::{Checks, Wanted};
 
 use crate::attribute::Consulted;
 use crate::event::{Conntrack, DropEvent, Event};
-use crate::expect::Expectations;
 use crate::group::Groups;
 use crate::inventory::Inventory;
 use crate::journey::{Closed, Correlator, ReadCounter, Settings, Stats};
@@ -116,10 +115,10 @@ impl Trace {
         self.checks = checks;
     }
 
-    /// How the expectations fare.
+    /// What flows are compared with, and how that fares.
     #[must_use]
-    pub fn expectations(&self) -> &Expectations {
-        &self.checks.expectations
+    pub fn checks(&self) -> &Checks {
+        &self.checks
     }
 
     /// Takes an event in. `true` asks for [`Trace::advance`] now, before memory grows further.

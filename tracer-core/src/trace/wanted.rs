@@ -1,8 +1,9 @@
 //! Which flows are told, and what they are compared with.
 
-use crate::expect::Expectations;
+use crate::contract::Checker;
+use crate::expect::{ExitStatus, Expectations, Nodes};
 use crate::inventory::Inventory;
-use crate::report::Flow;
+use crate::report::{Agreement, ExpectLine, Flow};
 use crate::verdict;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -42,6 +43,8 @@ impl Wanted {
 pub struct Checks {
     /// What must hold.
     pub expectations: Expectations,
+    /// What was agreed.
+    pub contract: Option<Checker>,
     /// The source that the far side says it saw.
     pub peer_saw: Option<IpAddr>,
 }
@@ -52,8 +55,40 @@ impl Checks {
     pub(super) fn mark(&mut self, flow: &mut Flow, inventory: &Inventory) {
         let violated = self.expectations.judge(flow, inventory);
         flow.findings.splice(0..0, violated);
+        if let Some(contract) = &mut self.contract {
+            contract.mark(flow, Nodes::Of(inventory));
+        }
         if let Some(saw) = self.peer_saw {
             verdict::compare_with_peer(flow, saw);
         }
+    }
+
+    /// The summary's lines about them.
+    #[must_use]
+    pub fn lines(&self) -> Vec<ExpectLine> {
+        let agreed = self.contract.iter().flat_map(Checker::lines);
+        self.expectations
+            .lines()
+            .into_iter()
+            .chain(agreed)
+            .collect()
+    }
+
+    /// What became of each entry of the contract.
+    #[must_use]
+    pub fn agreements(&self) -> Vec<Agreement> {
+        self.contract
+            .as_ref()
+            .map_or_else(Vec::new, Checker::agreements)
+    }
+
+    /// The exit status of a run that told so many flows.
+    #[must_use]
+    pub fn status(&self, flows_reported: u64) -> ExitStatus {
+        let all = ExitStatus::of_trace(flows_reported, &self.expectations);
+        self.contract
+            .iter()
+            .map(Checker::status)
+            .fold(all, ExitStatus::worse)
     }
 }

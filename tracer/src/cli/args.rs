@@ -1,5 +1,6 @@
 //! The options as clap reads them: names, help, and one value parser each.
 
+use super::agreed::LIVE;
 use super::config::ConfigArgs;
 use super::dest::{DestSpec, parse_dest};
 use super::parse::{self, FromRef, NetnsRef, PodRef, PortRange};
@@ -22,6 +23,9 @@ const AFTER_HELP: &str = "Examples:
 
 Exit status: 0 done and every expectation holds, 1 an expectation was violated, 2 wrong usage,
 3 cannot trace here, 4 no matching traffic, 5 not certain, 6 output failed.";
+
+const HANDOVER_HELP: &str =
+    "Exit status: 0 printed, 2 the file is malformed, 4 no flow in it was seen leaving.";
 
 const DIFF_HELP: &str = "Exit status: 1 a source changed, 0 none did, 2 a file is malformed, \
 4 the files have no path in common, 5 the sources of those cannot be told.";
@@ -68,6 +72,13 @@ pub(super) enum Sub {
         /// How to print it
         #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
         output: DoctorOutput,
+    },
+    /// Print the text for the other side's team: what left, what to route back, what to capture (needs no root)
+    #[command(after_help = HANDOVER_HELP)]
+    Handover {
+        /// A recording (--record), or what --output json printed
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
     },
     /// Say which rule would decide for a destination, for each kind of sender; sends nothing
     Explain(Box<ExplainArgs>),
@@ -159,6 +170,8 @@ pub enum OutputFormat {
     Text,
     /// One JSON object per line
     Json,
+    /// One page that needs nothing else
+    Html,
 }
 
 /// How packets are tapped.
@@ -300,6 +313,12 @@ pub(super) struct TraceArgs {
     /// Flows must be stopped, and by this: policy (a rule), route (none, or one that refuses) or any
     #[arg(long, value_name = "BY", value_parser = parse::expect_denied, conflicts_with = "expect_reply", help_heading = "Check")]
     pub(super) expect_denied: Option<Denied>,
+    /// What was agreed about sources, as a file; it names the destinations. With a bare --probe: one request per entry
+    #[arg(long, value_name = "FILE", help_heading = "Check")]
+    pub(super) contract: Option<PathBuf>,
+    /// Check the contract against a recording or JSON report instead of traffic (needs no root)
+    #[arg(long, value_name = "FILE", requires = "contract", conflicts_with_all = LIVE, help_heading = "Check")]
+    pub(super) from_report: Option<PathBuf>,
     /// The source that the far side says it saw; compared and recorded
     #[arg(long, value_name = "ADDR", value_parser = parse::address, help_heading = "Check")]
     pub(super) peer_saw: Option<IpAddr>,

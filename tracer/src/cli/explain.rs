@@ -112,7 +112,7 @@ impl ExplainOptions {
             src: args.src,
             senders: SenderOptions::from_args(args.senders)?,
             config,
-            output: OutputOptions::from_args(&args.output),
+            output: OutputOptions::without_page(&args.output)?,
         })
     }
 

@@ -1,6 +1,7 @@
 //! The command line: text in, checked plain values out. Nothing here touches the machine; a host
 //! name is resolved by a function that the caller hands in.
 
+mod agreed;
 mod args;
 mod config;
 mod describe;
@@ -14,6 +15,7 @@ mod point;
 mod probe;
 mod resolve;
 
+pub use agreed::{AgreedOptions, ReviewOptions};
 pub use args::{DoctorOutput, OutputFormat, ProbeKind, RuleMode, TapMode};
 pub use config::ConfigOptions;
 pub use dest::{DestSpec, DestTarget};
@@ -31,6 +33,7 @@ pub use resolve::{Dest, ProbeTarget, Resolved};
 
 use clap::Parser;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +44,10 @@ pub enum Command {
     Merge(MergeOptions),
     /// Compare two recordings or reports.
     Diff(DiffOptions),
+    /// Check a contract against a recording or report.
+    Review(ReviewOptions),
+    /// Print the text for the other side's team.
+    Handover(PathBuf),
     /// Say which rule would decide.
     Explain(Box<ExplainOptions>),
     /// Tell every destination's source.
@@ -76,6 +83,9 @@ where
         Err(error) => return Err(UsageError::from_clap(&error)),
     };
     Ok(match args.command {
+        None if args.trace.from_report.is_some() => {
+            Command::Review(ReviewOptions::from_args(args.trace)?)
+        }
         None => Command::Trace(Box::new(TraceOptions::from_args(args.trace)?)),
         Some(args::Sub::Doctor { output }) => Command::Doctor(output),
         Some(args::Sub::Merge {
@@ -92,6 +102,7 @@ where
             after,
             output,
         }),
+        Some(args::Sub::Handover { file }) => Command::Handover(file),
         Some(args::Sub::Explain(args)) => {
             Command::Explain(Box::new(ExplainOptions::from_args(*args)?))
         }
@@ -102,7 +113,7 @@ where
         }) => Command::Map(Box::new(MapOptions {
             diff,
             senders: SenderOptions::from_args(senders)?,
-            output: OutputOptions::from_args(&output),
+            output: OutputOptions::without_page(&output)?,
         })),
         Some(args::Sub::Schema) => Command::Schema,
         Some(args::Sub::Cleanup) => Command::Cleanup,

@@ -1,5 +1,6 @@
 //! What a trace is asked to do, checked as a whole.
 
+use super::agreed::AgreedOptions;
 use super::args::{DoctorOutput, OutputArgs, OutputFormat, ProtoArg, RuleMode, TapMode, TraceArgs};
 use super::dest::DestSpec;
 use super::error::UsageError;
@@ -12,6 +13,7 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 use tracer_common::MAX_PORT_RANGES;
+use tracer_core::contract::{Checker, Contract};
 use tracer_core::expect::{Denied, Expectation, Expectations, Source};
 use tracer_core::packet::Proto;
 use tracer_core::trace::Checks;
@@ -37,6 +39,8 @@ pub struct TraceOptions {
     pub stop: StopOptions,
     /// Send one request.
     pub probe: Option<ProbeOptions>,
+    /// What was agreed, as a file: it names the destinations.
+    pub agreed: Option<AgreedOptions>,
     /// What must hold.
     pub check: CheckOptions,
     /// Where to record it.
@@ -107,7 +111,7 @@ pub struct StopOptions {
 }
 
 /// What must hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
     /// The source that flows must leave with.
     pub source: Option<Source>,
@@ -115,6 +119,8 @@ pub struct CheckOptions {
     pub reply: bool,
     /// Flows must be stopped, by this.
     pub denied: Option<Denied>,
+    /// What was agreed, once it is read.
+    pub contract: Option<Contract>,
     /// The source that the far side says it saw.
     pub peer_saw: Option<IpAddr>,
 }
@@ -148,7 +154,11 @@ pub enum Grouping {
 
 impl TraceOptions {
     pub(super) fn from_args(args: TraceArgs) -> Result<Self, UsageError> {
-        let probe_args = (args.probe, args.from);
+        let agreed = AgreedOptions::from_args(&args)?;
+        let probe_args = match agreed {
+            Some(_) => (None, None),
+            None => (args.probe, args.from),
+        };
         let filter = FilterOptions {
             dests: [args.positional, args.dest].concat(),
             ports: args.port,
@@ -158,7 +168,7 @@ impl TraceOptions {
             pods: args.pod,
             interfaces: args.interface,
         };
-        filter.check()?;
+        filter.check(agreed.is_some())?;
         point::check(&args.point)?;
         let probe = match probe_args {
             (Some(kind), from) => Some(ProbeOptions::check(kind, from, &filter)?),
@@ -177,10 +187,12 @@ impl TraceOptions {
                 flows: args.flows,
             },
             probe,
+            agreed,
             check: CheckOptions {
                 source: args.expect_source,
                 reply: args.expect_reply,
                 denied: args.expect_denied,
+                contract: None,
                 peer_saw: args.peer_saw,
             },
             record: args.record.map(|file| RecordOptions {
@@ -216,6 +228,16 @@ impl MergeOptions {
 }
 
 impl OutputOptions {
+    /// Of a command that has no page to print.
+    pub(super) fn without_page(args: &OutputArgs) -> Result<Self, UsageError> {
+        match args.output {
+            OutputFormat::Html => Err(UsageError::new(
+                "-o html is for traces, merge and --contract; accepted here are text and json",
+            )),
+            _ => Ok(Self::from_args(args)),
+        }
+    }
+
     pub(super) fn from_args(args: &OutputArgs) -> Self {
         Self {
             format: args.output,
@@ -246,14 +268,20 @@ impl CheckOptions {
     pub fn checks(&self) -> Checks {
         Checks {
             expectations: Expectations::new(self.expectations()),
+            contract: self.contract.clone().map(Checker::new),
             peer_saw: self.peer_saw,
         }
     }
 }
 
 impl FilterOptions {
-    fn check(&self) -> Result<(), UsageError> {
-        if self.is_empty() {
+    fn check(&self, agreed: bool) -> Result<(), UsageError> {
+        if agreed && !(self.dests.is_empty() && self.ports.is_empty()) {
+            return Err(UsageError::new(
+                "--contract names the destinations and their ports itself: leave DEST and --port out",
+            ));
+        }
+        if self.is_empty() && !agreed {
             return Err(UsageError::new(
                 "nothing to look for: give a destination such as 10.20.30.40:443, or one of --src, --port, --netns, --pod, -i; \
                  tracing every packet of a node is refused because it would bury the answer (0.0.0.0/0 or ::/0 as DEST still does it)",

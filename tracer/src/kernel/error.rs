@@ -57,7 +57,7 @@ pub enum KernelError {
 }
 
 /// An error and its causes in one line; the verifier's log, which has many, is left to `-vv`.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = first_line(&error.to_string());
     let mut cause = error.source();
     while let Some(next) = cause {

@@ -1,8 +1,9 @@
-//! Reports as text and JSON. Values in, text out: no I/O, no clock, nothing but the report.
+//! Reports as text, JSON and HTML. Values in, text out: no I/O, no clock, nothing but the report.
 
 mod doctor;
 mod escape;
 mod hint;
+pub mod html;
 mod json;
 mod look;
 mod schema;

@@ -30,7 +30,10 @@ pub(super) fn diff(options: &DiffOptions) -> Result<ExitStatus, Failure> {
 
 fn seen(path: &Path) -> Result<Seen, Failure> {
     let mut seen = Seen::default();
-    given::each_flow(path, &mut |flow, _| seen.add(flow))?;
+    given::each_flow(path, &mut |flow, _| {
+        seen.add(flow);
+        Ok(())
+    })?;
     Ok(seen)
 }
 

@@ -32,8 +32,13 @@ pub(super) fn explain(options: &ExplainOptions) -> Result<ExitStatus, Failure> {
     let part = config::part(options, &mut terrain, &asked)?;
     let state = part.report.as_ref().and_then(|report| report.config_state);
     lines.iter_mut().for_each(|line| line.config_state = state);
+    let refused = part.refused.clone();
     let drift = part.report.as_ref().is_some_and(ConfigReport::is_drift);
     print(&terrain, lines, part, &options.output)?;
+    // It was told whole; that it is no good is the answer to what was given.
+    if let Some(line) = refused {
+        return Err(Failure::Usage(line));
+    }
     Ok(match options.config.strict && drift {
         true => ExitStatus::Violated,
         false => ExitStatus::Done,

@@ -9,7 +9,7 @@ use tracer_core::inventory::Inventory;
 use tracer_core::report::{Flow, Item, Reader, Summary};
 
 /// What is told of a flow: the flow, and the host as far as the file knows it.
-pub(super) type Tell<'a> = dyn FnMut(&Flow, Option<&Inventory>) + 'a;
+pub(super) type Tell<'a> = dyn FnMut(&Flow, Option<&Inventory>) -> Result<(), Failure> + 'a;
 
 /// Tells each flow of a file; gives the summary of its run, where it holds one.
 pub(super) fn each_flow(path: &Path, tell: &mut Tell<'_>) -> Result<Option<Summary>, Failure> {
@@ -27,7 +27,7 @@ fn recorded(
     let mut player = Player::of(path, source, 1)?;
     while let Some(parts) = player.step()? {
         for (_, flow) in &parts {
-            tell(flow, Some(player.replay.inventory()));
+            tell(flow, Some(player.replay.inventory()))?;
         }
     }
     player.remark();
@@ -43,7 +43,7 @@ fn reported(path: &Path, text: &[u8], tell: &mut Tell<'_>) -> Result<Option<Summ
         match item {
             Item::Flow(flow) => {
                 flows += 1;
-                tell(&flow, None);
+                tell(&flow, None)?;
             }
             Item::Summary(end) => summary = Some(*end),
             Item::Other => {}

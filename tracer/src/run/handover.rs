@@ -18,6 +18,7 @@ pub(super) fn handover(file: &Path) -> Result<ExitStatus, Failure> {
     given::each_flow(file, &mut |flow, inventory| {
         recorded |= inventory.is_some();
         all.add(flow, inventory);
+        Ok(())
     })?;
     let (silent, overflow) = all.left_out();
     let sheets = all.sheets();
@@ -30,7 +31,10 @@ pub(super) fn handover(file: &Path) -> Result<ExitStatus, Failure> {
     let more = (sheets.len().saturating_sub(MOST) as u64).saturating_add(overflow);
     for (n, what) in [
         (silent, "flows were not seen leaving, and are in no text"),
-        (more, "more of them were left out; narrow the trace to one destination"),
+        (
+            more,
+            "more of them were left out; narrow the trace to one destination",
+        ),
     ] {
         if n > 0 {
             sink::note(&format!("srctrace: {}: {n} {what}\n", escape(&name)));

@@ -135,8 +135,12 @@ impl Live<'_> {
         }
         let summary = self.summary();
         self.end_record(&summary)?;
-        self.teller.end(&summary, self.trace.groups())?;
-        let status = ExitStatus::of_trace(summary.flows.reported, self.trace.expectations());
+        self.teller.end(
+            &summary,
+            self.trace.groups(),
+            &self.trace.checks().agreements(),
+        )?;
+        let status = self.trace.checks().status(summary.flows.reported);
         Ok(match self.missing().is_empty() {
             true => status,
             false => status.worse(ExitStatus::Uncertain),
@@ -172,7 +176,7 @@ impl Live<'_> {
             },
             groups: self.trace.groups().summary(),
             points: self.trace.point_sums().to_vec(),
-            expect: self.trace.expectations().lines(),
+            expect: self.trace.checks().lines(),
         }
     }
 }

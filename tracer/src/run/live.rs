@@ -9,7 +9,7 @@ use super::inquire::Inquiries;
 use super::library::RuleReader;
 use super::pcap::Pcap;
 use super::plan::Plan;
-use super::probe::Probe;
+use super::probe::Probes;
 use super::record::Recorder;
 use super::rules::Rules;
 use super::signals::Signals;
@@ -184,10 +184,10 @@ impl<'a> Live<'a> {
     pub(super) async fn run(
         &mut self,
         options: &TraceOptions,
-        probe: Option<Probe>,
+        probes: Option<Probes>,
         mut signals: Signals,
     ) -> Result<ExitStatus, Failure> {
-        let outcome = self.look(options, probe, &mut signals).await;
+        let outcome = self.look(options, probes, &mut signals).await;
         if let Err(failure @ (Failure::Closed | Failure::Output(_))) = outcome {
             return Err(failure);
         }
@@ -198,7 +198,7 @@ impl<'a> Live<'a> {
     async fn look(
         &mut self,
         options: &TraceOptions,
-        mut probe: Option<Probe>,
+        mut probes: Option<Probes>,
         signals: &mut Signals,
     ) -> Result<Stop, Failure> {
         let mut poll = interval(POLL);
@@ -214,7 +214,7 @@ impl<'a> Live<'a> {
                 () = signals.any() => return Ok(Stop::Asked),
                 () = until(end) => return Ok(Stop::Asked),
                 changed = self.watch.changed() => self.changed(&changed?),
-                answered = super::probe::next(&mut probe) => {
+                answered = super::probe::next(&mut probes) => {
                     if answered? {
                         return Ok(Stop::Enough);
                     }

@@ -1,5 +1,6 @@
 //! One page per command: here the rooms are wired together.
 
+mod agreed;
 mod bugs;
 mod clock;
 mod config;
@@ -11,6 +12,7 @@ mod explain;
 mod failure;
 mod given;
 mod gone;
+mod handover;
 mod inquire;
 mod intake;
 mod judge;
@@ -69,6 +71,8 @@ fn execute(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Trace(options) => trace::trace(options),
         Command::Merge(options) => merge::merge(options),
         Command::Diff(options) => diff::diff(options),
+        Command::Review(options) => agreed::review(options),
+        Command::Handover(file) => handover::handover(file),
         Command::Explain(options) => explain::explain(options),
         Command::Map(options) => map::map(options),
         Command::Doctor(output) => doctor::doctor(*output),

@@ -58,7 +58,7 @@ impl Plan {
 }
 
 /// Commands that later versions will have: as host names they would only be waited for.
-const LATER: [&str; 2] = ["ladder", "handover"];
+const LATER: [&str; 1] = ["ladder"];
 
 /// No packet goes from an address of one family to one of the other.
 fn families_meet(options: &TraceOptions, resolved: &Resolved) -> Result<(), Failure> {

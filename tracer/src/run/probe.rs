@@ -1,95 +1,128 @@
-//! `--probe`: one request of our own, traced like any other.
+//! `--probe`: requests of our own, traced like any other.
 
+use super::agreed;
 use super::failure::Failure;
 use super::plan::{self, Plan};
 use crate::cli::{ProbeKind, TraceOptions};
+use crate::render::escape;
 use crate::sink;
 use crate::system::netns::Netns;
 use crate::system::probe::{self, Answer, Kind, Request, TIMEOUT};
 use crate::system::{Survey, SystemError};
+use std::collections::VecDeque;
 use std::future::pending;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-/// After the answer, so long packets are still waited for: the other half of an orderly close.
+/// After the last answer, so long packets are still waited for: the other half of an orderly close.
 const AFTERWARDS: Duration = Duration::from_millis(500);
 
-/// A probe on its way.
+/// A request, and where it starts.
 pub(super) struct Probe {
     origin: Netns,
     request: Request,
     said: String,
+}
+
+/// Probes that are sent one after the other.
+pub(super) struct Probes {
+    waiting: VecDeque<Probe>,
     running: Option<JoinHandle<Result<Answer, SystemError>>>,
-    /// Set by the answer: when the trace may end.
+    /// Set by the last answer: when the trace may end.
     ends: Option<Instant>,
 }
 
-/// Finds out where the probe starts and where it goes; sends nothing yet.
+impl Probe {
+    /// To this address and port (none for ICMP), from that namespace.
+    pub(super) fn new(
+        origin: Netns,
+        kind: ProbeKind,
+        (addr, port): (IpAddr, Option<u16>),
+        survey: &Survey,
+    ) -> Self {
+        let to = SocketAddr::new(addr, port.unwrap_or(0));
+        let name = survey.inventory().name(origin.id);
+        let place = name.map_or(String::new(), |n| format!(" {n}"));
+        let target = port.map_or_else(|| addr.to_string(), |_| to.to_string());
+        let said = format!("{} to {target} from namespace{place}", kind.as_str());
+        let kind = match kind {
+            ProbeKind::Tcp => Kind::Tcp,
+            ProbeKind::Udp => Kind::Udp,
+            ProbeKind::Icmp => Kind::Icmp,
+        };
+        let request = Request {
+            kind,
+            to,
+            timeout: TIMEOUT,
+        };
+        Self {
+            origin,
+            request,
+            said,
+        }
+    }
+}
+
+/// Finds out where probes start and where they go; sends nothing yet.
 pub(super) fn prepare(
     options: &TraceOptions,
     plan: &Plan,
     survey: &Survey,
-) -> Result<Option<Probe>, Failure> {
-    let (Some(probe), Some(target)) = (&options.probe, &plan.resolved.probe) else {
-        return Ok(None);
+) -> Result<Option<Probes>, Failure> {
+    let waiting = match (&options.probe, &plan.resolved.probe) {
+        (Some(probe), Some(target)) => {
+            let origin = plan::probe_origin(&plan.roots, survey, probe.from.as_ref())?;
+            let to = (target.addr, target.port);
+            [Probe::new(origin, target.kind, to, survey)].into()
+        }
+        _ if options.sends() => agreed::probes(options, plan, survey)?.into(),
+        _ => return Ok(None),
     };
-    let origin = plan::probe_origin(&plan.roots, survey, probe.from.as_ref())?;
-    let kind = match target.kind {
-        ProbeKind::Tcp => Kind::Tcp,
-        ProbeKind::Udp => Kind::Udp,
-        ProbeKind::Icmp => Kind::Icmp,
-    };
-    let to = SocketAddr::new(target.addr, target.port.unwrap_or(0));
-    let place = survey
-        .inventory()
-        .name(origin.id)
-        .map_or(String::new(), |n| format!(" {n}"));
-    let target = target
-        .port
-        .map_or_else(|| to.ip().to_string(), |_| to.to_string());
-    let said = format!("{} to {target} from namespace{place}", probe.kind.as_str());
-    let request = Request {
-        kind,
-        to,
-        timeout: TIMEOUT,
-    };
-    Ok(Some(Probe {
-        origin,
-        request,
-        said,
+    Ok(Some(Probes {
+        waiting,
         running: None,
         ends: None,
     }))
 }
 
-/// Sends the probe at the first call (dropped before it is ready, it goes on at the next); `true` once it is answered or given up, and its packets had
-/// time to pass. Never ready without a probe.
-pub(super) async fn next(probe: &mut Option<Probe>) -> Result<bool, Failure> {
-    let Some(probe) = probe else {
+/// Sends the next probe (dropped before it is ready, it goes on at the next call); `true` once the last one is answered
+/// or given up, and its packets had time to pass. Never ready without probes.
+pub(super) async fn next(probes: &mut Option<Probes>) -> Result<bool, Failure> {
+    let Some(probes) = probes else {
         return pending().await;
     };
-    if let Some(ends) = probe.ends {
+    if let Some(ends) = probes.ends {
         sleep_until(ends).await;
         return Ok(true);
     }
-    let running = probe.running.get_or_insert_with(|| {
-        sink::note(&format!(
-            "srctrace: probe: {}, with srctrace's own cgroup and uid\n",
-            crate::render::escape(&probe.said)
-        ));
-        let (origin, request) = (probe.origin.clone(), probe.request);
-        tokio::task::spawn_blocking(move || probe::probe(&origin, &request))
-    });
-    let answer = running
-        .await
-        .map_err(|e| Failure::CannotTrace(format!("the probe died: {e}")))??;
-    probe.ends = Some(Instant::now() + AFTERWARDS);
+    if probes.running.is_none() {
+        probes.running = probes.waiting.pop_front().map(send);
+    }
+    if let Some(running) = &mut probes.running {
+        let answer = running.await;
+        probes.running = None;
+        tell(answer.map_err(|e| Failure::CannotTrace(format!("the probe died: {e}")))??);
+    }
+    if probes.waiting.is_empty() {
+        probes.ends = Some(Instant::now() + AFTERWARDS);
+    }
+    Ok(false)
+}
+
+fn send(probe: Probe) -> JoinHandle<Result<Answer, SystemError>> {
+    sink::note(&format!(
+        "srctrace: probe: {}, with srctrace's own cgroup and uid\n",
+        escape(&probe.said)
+    ));
+    tokio::task::spawn_blocking(move || probe::probe(&probe.origin, &probe.request))
+}
+
+fn tell(answer: Answer) {
     sink::note(&format!(
         "srctrace: probe: {} after {} ms\n",
         answer.outcome,
         answer.took.as_millis()
     ));
-    Ok(false)
 }

@@ -69,6 +69,7 @@ impl Recorder {
                 wanted,
                 points,
                 expectations: options.check.expectations(),
+                contract: options.check.contract.clone(),
                 peer_saw: options.check.peer_saw,
             },
             redacted: self.redactor.as_ref().map(Redactor::id),

@@ -3,14 +3,14 @@
 use super::failure::Failure;
 use crate::cli::{Grouping, OutputFormat, OutputOptions};
 use crate::render::text::{self, Way};
-use crate::render::{self, Look};
+use crate::render::{self, Look, html};
 use crate::sink::{self, Sink};
 use std::collections::BTreeSet;
 use std::io::Stdout;
 use tracer_core::event::Event;
 use tracer_core::group::Groups;
 use tracer_core::inventory::Inventory;
-use tracer_core::report::{Flow, Line, Summary};
+use tracer_core::report::{Agreement, Flow, Line, Summary};
 use tracer_core::verdict;
 
 /// In text, so many flows get a block each; after that only those that took a new way.
@@ -19,7 +19,7 @@ const BLOCKS: u64 = 10;
 /// Prints flows and, at the end, the summary.
 pub(super) struct Teller {
     sink: Sink<Stdout>,
-    json: bool,
+    format: OutputFormat,
     grouping: Grouping,
     packets: bool,
     look: Look,
@@ -29,13 +29,15 @@ pub(super) struct Teller {
     printed: u64,
     /// Whether it was said that some flows are only counted.
     counting: bool,
+    /// Whether the page was begun.
+    begun: bool,
 }
 
 impl Teller {
     pub(super) fn new(options: &OutputOptions, host: &str) -> Self {
         Self {
             sink: Sink::stdout(),
-            json: options.format == OutputFormat::Json,
+            format: options.format,
             grouping: options.grouping,
             packets: options.each_packet,
             look: Look {
@@ -49,6 +51,7 @@ impl Teller {
             told: 0,
             printed: 0,
             counting: false,
+            begun: false,
         }
     }
 
@@ -64,11 +67,11 @@ impl Teller {
     /// One flow was judged.
     pub(super) fn flow(&mut self, flow: &Flow) -> Result<(), Failure> {
         self.told += flow.count;
-        match (self.grouping, self.json) {
+        match (self.grouping, self.format) {
             (Grouping::Group, _) => Ok(()),
-            (_, true) => self.json(&Line::Flow(Box::new(flow.clone()))),
-            (Grouping::Each, false) => self.block(flow),
-            (Grouping::Auto, false) => {
+            (_, OutputFormat::Json) => self.json(&Line::Flow(Box::new(flow.clone()))),
+            (Grouping::Each, _) => self.block(flow),
+            (Grouping::Auto, _) => {
                 let fresh = self.ways.insert(way(flow));
                 if fresh || self.told <= BLOCKS {
                     return self.block(flow);
@@ -88,7 +91,7 @@ impl Teller {
 
     /// One packet was sighted on the wire, with `--each-packet`.
     pub(super) fn packet(&mut self, event: &Event, inventory: &Inventory) {
-        if self.packets && !self.json {
+        if self.packets && self.format == OutputFormat::Text {
             let (tuple, hop) = verdict::sighting(event, inventory);
             let line = text::packet(&tuple, &hop, self.look);
             let _ = self.sink.write(&line);
@@ -96,17 +99,13 @@ impl Teller {
     }
 
     /// The trace is over.
-    pub(super) fn end(&mut self, summary: &Summary, groups: &Groups) -> Result<(), Failure> {
+    pub(super) fn end(
+        &mut self,
+        summary: &Summary,
+        groups: &Groups,
+        agreements: &[Agreement],
+    ) -> Result<(), Failure> {
         let paths = groups.paths();
-        let many = self.grouping == Grouping::Group || self.printed < self.told;
-        if self.json {
-            if self.grouping == Grouping::Group {
-                for path in paths {
-                    self.json(&Line::Flow(Box::new(path.exemplar)))?;
-                }
-            }
-            return self.json(&Line::Summary(Box::new(summary.clone())));
-        }
         let ways: Vec<Way<'_>> = paths
             .iter()
             .map(|path| Way {
@@ -115,19 +114,80 @@ impl Teller {
                 source_on_wire: path.source_on_wire,
             })
             .collect();
-        if many {
-            self.sink.write(&text::ways(&ways, self.look))?;
+        match self.format {
+            OutputFormat::Text => self.end_text(summary, &ways, agreements),
+            OutputFormat::Html => self.end_page(summary, &ways, agreements),
+            OutputFormat::Json => {
+                let grouped = self.grouping == Grouping::Group;
+                let flows = ways.iter().filter(|_| grouped);
+                let flows = flows.map(|way| Line::Flow(Box::new(way.exemplar.clone())));
+                let agreed = agreements.iter().cloned();
+                let agreed = agreed.map(|one| Line::Agreement(Box::new(one)));
+                let end = Line::Summary(Box::new(summary.clone()));
+                flows
+                    .chain(agreed)
+                    .chain([end])
+                    .try_for_each(|line| self.json(&line))
+            }
+        }
+    }
+
+    /// Whether some flows were only counted, so that the ways they took are to be listed.
+    fn many(&self) -> bool {
+        self.grouping == Grouping::Group || self.printed < self.told
+    }
+
+    fn end_text(
+        &mut self,
+        summary: &Summary,
+        ways: &[Way<'_>],
+        agreements: &[Agreement],
+    ) -> Result<(), Failure> {
+        if self.many() {
+            self.sink.write(&text::ways(ways, self.look))?;
         }
         if self.grouping == Grouping::Group {
-            for way in &ways {
+            for way in ways {
                 self.sink.write(&text::way(way, self.look))?;
             }
         }
+        self.sink.write(&text::agreements(agreements, self.look))?;
         Ok(self.sink.write(&text::summary(summary, self.look))?)
+    }
+
+    fn end_page(
+        &mut self,
+        summary: &Summary,
+        ways: &[Way<'_>],
+        agreements: &[Agreement],
+    ) -> Result<(), Failure> {
+        self.begin_page()?;
+        if self.grouping == Grouping::Group {
+            for way in ways {
+                self.sink.write(&html::way(way, self.look))?;
+            }
+        }
+        let listed = self.many().then_some(ways);
+        let tail = html::tail(summary, listed, agreements, self.look);
+        Ok(self.sink.write(&tail)?)
+    }
+
+    /// The page's head, once.
+    fn begin_page(&mut self) -> Result<(), Failure> {
+        if std::mem::replace(&mut self.begun, true) {
+            return Ok(());
+        }
+        Ok(self
+            .sink
+            .write(&html::head(env!("CARGO_PKG_VERSION"), &self.host))?)
     }
 
     fn block(&mut self, flow: &Flow) -> Result<(), Failure> {
         self.printed += flow.count;
+        if self.format == OutputFormat::Html {
+            self.begin_page()?;
+            return Ok(self.sink.write(&html::flow(flow, self.look))?);
+        }
         Ok(self.sink.write(&text::flow(flow, self.look))?)
     }
 

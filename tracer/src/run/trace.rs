@@ -1,5 +1,6 @@
 //! `srctrace DEST`: arm, look, tell, sum up.
 
+use super::agreed;
 use super::clock;
 use super::entries::Entries;
 use super::failure::Failure;
@@ -33,6 +34,8 @@ use tracer_core::trace::{Trace, Wanted};
 /// Runs a trace to its end.
 pub(super) fn trace(options: &TraceOptions) -> Result<ExitStatus, Failure> {
     let start = Instant::now();
+    let agreed = agreed::of(options)?;
+    let options = agreed.as_ref().unwrap_or(options);
     let plan = Plan::new(options)?;
     for note in &plan.resolved.notes {
         sink::note(&format!("srctrace: {}\n", crate::render::escape(note)));
@@ -58,7 +61,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let survey = named(survey?, options);
     let wanted = plan::wanted(&plan.roots, &survey, options)?;
     let points = plan::points(plan, &survey, &options.points)?;
-    let probe = probe::prepare(options, plan, &survey)?;
+    let probes = probe::prepare(options, plan, &survey)?;
     let recorder = options.record.as_ref().map(Recorder::create).transpose()?;
     let clocks = clock::now();
     let pcap = pcap(options, &points, clocks.offset_ns())?;
@@ -102,7 +105,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     host::take_precedence();
     host::return_memory();
     announce(options, &live, start);
-    live.run(options, probe, signals).await
+    live.run(options, probes, signals).await
 }
 
 /// A trace that has seen nothing yet.
@@ -251,7 +254,7 @@ fn announce(options: &TraceOptions, live: &Live<'_>, start: Instant) {
         width: sink::stderr_width(),
     };
     sink::note(&text::header(&armed, look));
-    if options.probe.is_none() {
+    if !options.sends() {
         sink::note(&text::waiting(&options.filter.describe(), look));
     }
     signal_ready();

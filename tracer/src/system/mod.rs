@@ -19,6 +19,7 @@ pub mod nflog;
 mod nfnetlink;
 pub mod nftrace;
 mod peers;
+pub mod pins;
 pub mod pods;
 pub mod probe;
 mod roots;

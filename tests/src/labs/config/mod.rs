@@ -1,5 +1,6 @@
 //! An agent's configuration against its file, the rules and the wire; what an edit would change. By whole outputs.
 
+mod agents;
 mod edits;
 
 use std::path::Path;
@@ -45,6 +46,12 @@ pub(super) const CASES: &[Case] = &[
     Case::new("config_rule_by_hand", &["C9"], by_hand).on(NATIVE),
     Case::new("config_plan_before_an_edit", &["A10"], edits::plan).on(NATIVE),
     Case::new("config_smallest_edit", &["A10"], edits::smallest_edit).on(NATIVE),
+    Case::new("config_of_azures_agent", &["A5"], agents::azure).on(NATIVE),
+    Case::new("config_of_cilium", &["A5", "A6", "A16"], agents::cilium).on(NATIVE),
+    Case::new("config_ipv6_half_missing", &["A6"], agents::ipv6_half).on(NATIVE),
+    Case::new("config_boot_script_only", &["A6"], agents::boot_script).on(NATIVE),
+    Case::new("config_of_standard_input", &["A5"], agents::standard_input).on(NATIVE),
+    Case::new("config_no_agent_takes", &["A5"], agents::no_good).on(NATIVE),
     Case::new("config_wrong_usage", &[], wrong_usage).on(NATIVE),
 ];
 
@@ -328,7 +335,7 @@ fn wrong_usage() -> Result<()> {
         ),
         (
             &["--config", &config, "--flows", &text],
-            format!("{text}: it is no recording of srctrace (the first bytes are not those of a .srct file)"),
+            format!("{text}: neither a recording of srctrace (.srct) nor a packet capture (pcap, pcapng), by its first bytes"),
         ),
         (
             &["--want", "pod"],

@@ -87,6 +87,8 @@ impl Redactor {
                 *net = self.addresses.net(*net);
             }
         }
+        // It names people, and who may talk to whom.
+        settings.contract = None;
         for point in &mut settings.points {
             self.name(&mut point.name);
             point.netns_name.iter_mut().for_each(|n| self.name(n));
@@ -111,6 +113,7 @@ impl Redactor {
             group.source_on_wire = group.source_on_wire.map(|a| self.addresses.replace(a));
             group.violates.iter_mut().for_each(|t| self.text(t));
         }
+        summary.expect.retain(|line| !line.is_of_a_contract());
         let expect = summary.expect.iter_mut();
         expect.for_each(|line| {
             self.text(&mut line.expect);

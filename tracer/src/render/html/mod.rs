@@ -20,7 +20,11 @@ const STYLE: &str = include_str!("style.css");
 /// The page up to the first flow.
 #[must_use]
 pub fn head(version: &str, host: &str) -> String {
-    let title = format!("srctrace {} · {}", super::escape(version), super::escape(host));
+    let title = format!(
+        "srctrace {} · {}",
+        super::escape(version),
+        super::escape(host)
+    );
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -127,3 +131,6 @@ pub fn tail(
     };
     format!("{}\n</body></html>\n", end.into_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,8 @@ pub(super) const FLOW: &str = include_str!("flow.json");
 pub(super) const SUMMARY: &str = include_str!("summary.json");
 /// An answer of `explain`.
 pub(super) const EXPLAIN: &str = include_str!("explain.json");
+/// An entry of a contract that is violated.
+pub(super) const AGREEMENT: &str = include_str!("agreement.json");
 /// A line of `map`.
 pub(super) const MAP: &str = include_str!("map.json");
 /// A line of `map --diff`.

@@ -9,9 +9,12 @@ use tracer_core::report::{
 /// The comparison.
 #[must_use]
 pub fn config(report: &ConfigReport, look: Look) -> String {
-    let state = report
-        .config_state
-        .map_or("none is known", ConfigState::word);
+    let is_known = report.stages.iter().any(|stage| stage.stage != "kernel");
+    let state = match report.config_state {
+        Some(state) => state.word(),
+        None if is_known => "not compared",
+        None => "none is known",
+    };
     let title = format!("configuration of {}: {state}", escape(&report.agent));
     let mut out = format!("{}\n", look.paint(Role::Title, &title));
     let role = match report.config_state {

@@ -17,22 +17,62 @@ use tracer_core::report::{
 /// A flow as text, ending with an empty line.
 #[must_use]
 pub fn flow(flow: &Flow, look: Look) -> String {
-    let mut text = heading(flow, look);
-    text.push_str(&steps(flow, look));
-    text.push_str(&answer(flow, look));
+    let mut text: String = pieces(flow, look).into_iter().map(|p| p.text).collect();
+    text.push('\n');
+    text
+}
+
+/// What a piece of a flow's block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Which flow, from where, and what came of it.
+    Heading,
+    /// Where it was sighted.
+    Hop,
+    /// What changed it.
+    Rewrite,
+    /// What became of its source, where no rewrite says it.
+    Answer,
+    /// Where it died.
+    Drop,
+    /// What was found.
+    Finding(Severity),
+    /// All of it in a sentence or two.
+    Last,
+}
+
+/// A part of a flow's block: whole lines that are safe to show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// What it is.
+    pub kind: Kind,
+    /// Its lines, each with its end.
+    pub text: String,
+}
+
+/// A flow's block, piece by piece.
+#[must_use]
+pub fn pieces(flow: &Flow, look: Look) -> Vec<Piece> {
+    let piece = |kind, text| Piece { kind, text };
+    let mut all = vec![piece(Kind::Heading, heading(flow, look))];
+    all.extend(steps(flow, look));
+    all.push(piece(Kind::Answer, answer(flow, look)));
     for drop in &flow.drops {
-        text.push_str(&dropped(drop, look));
+        let mut text = dropped(drop, look);
         let about = flow.findings.iter().find(|finding| is_about(finding, drop));
         text.push_str(&about.map_or(String::new(), |finding| cause(finding, look)));
+        all.push(piece(Kind::Drop, text));
     }
-    text.push_str(&points::unseen(flow, look));
+    all.push(piece(Kind::Hop, points::unseen(flow, look)));
     let said = |finding: &&Finding| flow.drops.iter().any(|drop| is_about(finding, drop));
     for finding in flow.findings.iter().filter(|finding| !said(finding)) {
-        text.push_str(&told(flow, finding, look));
+        let kind = Kind::Finding(finding.severity);
+        all.push(piece(kind, told(flow, finding, look)));
     }
     let last = format!("  {}", look.paint(Role::Title, &last(flow)));
-    text.push_str(&format!("{}\n\n", look.wrap(&last)));
-    text
+    all.push(piece(Kind::Last, format!("{}\n", look.wrap(&last))));
+    all.retain(|piece| !piece.text.is_empty());
+    all
 }
 
 fn heading(flow: &Flow, look: Look) -> String {
@@ -49,8 +89,8 @@ fn heading(flow: &Flow, look: Look) -> String {
 }
 
 /// Hops and rewrites of the request in order, then the rewrites of the reply.
-fn steps(flow: &Flow, look: Look) -> String {
-    let mut text = String::new();
+fn steps(flow: &Flow, look: Look) -> Vec<Piece> {
+    let mut all = Vec::new();
     let request = |r: &&Rewrite| r.direction == RewriteDirection::Request;
     // Where a proxy is no packet was rewritten: the answer says what was.
     let packets = |r: &&Rewrite| r.place != Where::Proxy;
@@ -60,19 +100,30 @@ fn steps(flow: &Flow, look: Look) -> String {
         .filter(request)
         .filter(packets)
         .collect();
+    let changed = |r: &Rewrite| Piece {
+        kind: if is_answer(r) {
+            Kind::Answer
+        } else {
+            Kind::Rewrite
+        },
+        text: rewrite(flow, r, look),
+    };
     for (hop, line) in flow.hops.iter().zip(hops(flow, look)) {
         pending.retain(|r| {
             let here = r.between[1] == Some(hop.n);
             if here {
-                text.push_str(&rewrite(flow, r, look));
+                all.push(changed(r));
             }
             !here
         });
-        text.push_str(&line);
+        all.push(Piece {
+            kind: Kind::Hop,
+            text: line,
+        });
         pending.retain(|r| {
             let here = r.between[1].is_none() && r.between[0] == Some(hop.n);
             if here {
-                text.push_str(&rewrite(flow, r, look));
+                all.push(changed(r));
             }
             !here
         });
@@ -82,9 +133,9 @@ fn steps(flow: &Flow, look: Look) -> String {
         .iter()
         .filter(|r| !request(r) && (look.verbose > 0 || !is_undo(flow, r)));
     for r in pending.into_iter().chain(reply) {
-        text.push_str(&rewrite(flow, r, look));
+        all.push(changed(r));
     }
-    text
+    all
 }
 
 /// Whether a rewrite of the reply only takes back one of the request.

@@ -30,13 +30,17 @@ pub fn ways(ways: &[Way<'_>], look: Look) -> String {
 #[must_use]
 pub fn way(way: &Way<'_>, look: Look) -> String {
     let block = flow(way.exemplar, look);
-    match way.exemplar.count {
-        0 | 1 => block,
-        n => {
-            let many = format!("{n} flows from {}, one of them:", origins(way, look));
-            format!("{}\n{block}", look.paint(Role::Title, &many))
-        }
+    match many(way, look) {
+        None => block,
+        Some(many) => format!("{}\n{block}", look.paint(Role::Title, &many)),
     }
+}
+
+/// How many flows took a way, where it is more than one: `308 flows from 14 pods, one of them:`.
+#[must_use]
+pub fn many(way: &Way<'_>, look: Look) -> Option<String> {
+    let count = way.exemplar.count;
+    (count > 1).then(|| format!("{count} flows from {}, one of them:", origins(way, look)))
 }
 
 /// From where the flows of a way came: `14 pods`, or the one by name.

@@ -7,20 +7,37 @@ use tracer_core::report::{DeliveryCode, Sheet};
 /// The text of one sheet. `file` is what it was made of, `recorded` whether that is a recording.
 #[must_use]
 pub fn handover(sheet: &Sheet, file: &str, recorded: bool) -> String {
-    let parts = [left(sheet), back(sheet), ask(sheet), outcomes(sheet), answer(sheet, file, recorded)];
+    let parts = [
+        left(sheet),
+        back(sheet),
+        ask(sheet),
+        outcomes(sheet),
+        answer(sheet, file, recorded),
+    ];
     parts.join("\n")
 }
 
 fn left(sheet: &Sheet) -> String {
     let to = to(sheet);
     let from = words::endpoint(sheet.proto, sheet.source, sheet.sport);
-    let by = sheet.ifname.as_deref().map_or(String::new(), |ifname| format!(" by {}", escape(ifname)));
+    let by = sheet
+        .ifname
+        .as_deref()
+        .map_or(String::new(), |ifname| format!(" by {}", escape(ifname)));
     let when = match sheet.first == sheet.last {
         true => format!("at {}", escape(&sheet.first)),
         false => format!("from {} to {}", escape(&sheet.first), escape(&sheet.last)),
     };
-    let own = if sheet.kept { "the sender's own address" } else { "a translated address" };
-    let what: Vec<&str> = sheet.deliveries.iter().map(|code| came_of_it(*code)).collect();
+    let own = if sheet.kept {
+        "the sender's own address"
+    } else {
+        "a translated address"
+    };
+    let what: Vec<&str> = sheet
+        .deliveries
+        .iter()
+        .map(|code| came_of_it(*code))
+        .collect();
     format!(
         "To the team of {}\n\n\
          What left here (times are UTC)\n  \
@@ -88,7 +105,12 @@ fn command(sheet: &Sheet) -> String {
 }
 
 fn outcomes(sheet: &Sheet) -> String {
-    let Sheet { source, dst, route_back, .. } = sheet;
+    let Sheet {
+        source,
+        dst,
+        route_back,
+        ..
+    } = sheet;
     let route_back = escape(route_back);
     format!(
         "What each outcome means\n  \

@@ -1,5 +1,6 @@
 //! Text for people.
 
+mod agreement;
 mod change;
 mod choices;
 mod config;
@@ -7,6 +8,7 @@ mod explain;
 mod flow;
 mod frame;
 mod groups;
+mod handover;
 mod hops;
 mod last;
 mod map;
@@ -16,12 +18,14 @@ mod rewrite;
 mod summary;
 pub(super) mod words;
 
+pub use agreement::agreements;
 pub use change::{change, compared};
 pub use config::{config, edit, plans};
 pub use explain::explain;
-pub use flow::flow;
+pub use flow::{Kind, Piece, flow, pieces};
 pub use frame::{Armed, counting, header, waiting};
-pub use groups::{Way, groups, way, ways};
+pub use groups::{Way, groups, many, way, ways};
+pub use handover::handover;
 pub use map::{changes, map};
 pub use packet::packet;
 pub use summary::summary;

@@ -12,7 +12,9 @@ pub fn summary(summary: &Summary, look: Look) -> String {
     let mut text = format!("{}\n", look.wrap(&counts(summary, look)));
     text.push_str(&left_out(&summary.flows));
     text.push_str(&points::counts(&summary.points, look));
-    for expect in &summary.expect {
+    // Of a contract each entry has a line of its own.
+    let own = |line: &&ExpectLine| !line.is_of_a_contract();
+    for expect in summary.expect.iter().filter(own) {
         text.push_str(&expected(expect, look));
     }
     if look.verbose > 0 {

@@ -460,7 +460,7 @@ fn what_left_is_told_of_the_node_and_not_of_what_comes_after_it() {
 
 mod property {
     use super::super::super::samples::{
-        CONFIG, EDIT, EXPLAIN, FLOW, MAP, MAP_CHANGE, PLAN, SUMMARY,
+        AGREEMENT, CONFIG, EDIT, EXPLAIN, FLOW, MAP, MAP_CHANGE, PLAN, SUMMARY,
     };
     use super::*;
     use proptest::prelude::*;
@@ -504,6 +504,7 @@ mod property {
             Line::Config(c) => config(c, look),
             Line::Plan(p) => plans(std::slice::from_ref(p), look),
             Line::Edit(e) => edit(e, look),
+            Line::Agreement(a) => agreements(std::slice::from_ref(a), look),
             Line::Capability(c) => super::super::super::doctor(std::slice::from_ref(c), look),
             Line::Change(c) => change(c, look),
             Line::Compared(c) => compared(c, look),
@@ -516,7 +517,7 @@ mod property {
                 n in 0..80usize,
                 text in "(\\PC|[\u{0}-\u{1f}\u{7f}-\u{9f}\u{200b}-\u{200f}\u{202a}-\u{202e}\u{2066}-\u{2069}]){0,60}",
             ) {
-                for line in [FLOW, SUMMARY, EXPLAIN, MAP, MAP_CHANGE, CONFIG, PLAN, EDIT] {
+                for line in [FLOW, SUMMARY, AGREEMENT, EXPLAIN, MAP, MAP_CHANGE, CONFIG, PLAN, EDIT] {
                     let Some(hostile) = with(line, n, &text) else { continue };
                     let Some(harmless) = with(line, n, "harmless") else { continue };
                     let safe = |c: char| c == '\n' || super::super::super::escape(c.encode_utf8(&mut [0; 4])).chars().eq([c]);

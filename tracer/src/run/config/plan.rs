@@ -1,5 +1,6 @@
 //! What a configuration would change: the source today against the source after it, path by path.
 
+use super::changed::{Changed, changed};
 use super::flows::{Counted, Path4, Seen};
 use crate::cli::ExplainOptions;
 use crate::run::explain::is_of_use;
@@ -10,7 +11,7 @@ use tracer_core::evaluate::Rules;
 use tracer_core::event::NetnsId;
 use tracer_core::foresee::{self, Needs, Request, Sender};
 use tracer_core::inventory::{Inventory, Role};
-use tracer_core::masqconfig::{self, Config, Flags, Installed, Installer, prefixes};
+use tracer_core::masqconfig::{self, Config, Flags};
 use tracer_core::packet::Proto;
 use tracer_core::report::{Explain, OriginKind, PlanPath, PlanReport, PlannedSource, SCHEMA};
 use tracer_core::ruleset::Ruleset;
@@ -26,21 +27,21 @@ pub(super) struct Ask<'a> {
 }
 
 /// One path to be foretold twice.
-struct Trial {
-    path: PlanPath,
-    count: u64,
-    sender: Sender,
-    request: Request,
+pub(super) struct Trial {
+    pub(super) path: PlanPath,
+    pub(super) count: u64,
+    pub(super) sender: Sender,
+    pub(super) request: Request,
 }
 
-/// Pods that are tried for a prefix, at most; prefixes that are tried, at most.
+/// Pods that are tried for a prefix, at most.
 const PODS: usize = 250;
-const PREFIXES: usize = 32;
 
 /// Every path, those whose source changes first.
 pub(super) fn plans(terrain: &mut Terrain, ask: &Ask<'_>, after: &Config) -> Vec<PlanReport> {
     let rules = masqconfig::edited(ask.rules, after, ask.flags);
-    let trials = trials(terrain, ask, after);
+    let changed = changed(ask, after);
+    let trials = trials(terrain, ask, &changed);
     let today = foretold(terrain, None, &trials);
     let then = foretold(terrain, Some((ask.node, &rules)), &trials);
     let mut plans: Vec<PlanReport> = Vec::new();
@@ -57,27 +58,24 @@ pub(super) fn plans(terrain: &mut Terrain, ask: &Ask<'_>, after: &Config) -> Vec
             to: source(to),
             count: trial.count,
         };
-        let is_alike = |known: &&mut PlanReport| {
-            let kind = |p: &PlanReport| {
-                (
-                    p.from.source,
-                    p.from.rule.clone(),
-                    p.to.source,
-                    p.to.rule.clone(),
-                )
-            };
-            trial.count == 0
-                && known.count == 0
-                && known.path.dest == plan.path.dest
-                && kind(known) == kind(&plan)
-        };
-        match plans.iter_mut().find(is_alike) {
-            Some(known) => known.path.others += 1,
-            None => plans.push(plan),
-        }
+        add(&mut plans, plan);
     }
     plans.sort_by_key(|plan| !plan.changes());
     plans
+}
+
+/// Pods that fare the same on the way to a prefix are one path.
+pub(super) fn add(plans: &mut Vec<PlanReport>, plan: PlanReport) {
+    let kind = |p: &PlanReport| {
+        let rules = (p.from.rule.clone(), p.to.rule.clone());
+        (p.path.dest.clone(), p.from.source, p.to.source, rules)
+    };
+    let alike = kind(&plan);
+    let is_alike = |known: &&mut PlanReport| known.count == 0 && kind(known) == alike;
+    match plans.iter_mut().find(is_alike).filter(|_| plan.count == 0) {
+        Some(known) => known.path.others += 1,
+        None => plans.push(plan),
+    }
 }
 
 fn source(line: Explain) -> PlannedSource {
@@ -88,7 +86,7 @@ fn source(line: Explain) -> PlannedSource {
     }
 }
 
-fn trials(terrain: &Terrain, ask: &Ask<'_>, after: &Config) -> Vec<Trial> {
+pub(super) fn trials(terrain: &Terrain, ask: &Ask<'_>, changed: &[Changed]) -> Vec<Trial> {
     let inventory = &terrain.inventory;
     let mut all = Vec::new();
     for addr in ask.addrs {
@@ -105,7 +103,7 @@ fn trials(terrain: &Terrain, ask: &Ask<'_>, after: &Config) -> Vec<Trial> {
     all.extend(paths.filter_map(|(path, counted)| of_flow(inventory, ask.node, path, counted)));
     // An address that was asked about says more than the prefix around it.
     if ask.addrs.is_empty() {
-        for changed in changed(ask, after) {
+        for changed in changed {
             for sender in pods(inventory, changed.sample.is_ipv4()) {
                 let request = request(changed.sample, Proto::TCP, None);
                 let mut trial = trial(inventory, sender, request, changed.net, 0);
@@ -133,8 +131,7 @@ fn trial(
     dest: IpNet,
     count: u64,
 ) -> Trial {
-    let ns = inventory.namespaces.get(&sender.netns);
-    let name = ns.and_then(|ns| ns.pod.clone().or_else(|| ns.name.clone()));
+    let name = name(inventory, &sender);
     let name = name.unwrap_or_else(|| format!("namespace {}", sender.netns.0));
     let device = sender
         .iif
@@ -217,72 +214,19 @@ fn of_flow(inventory: &Inventory, node: NetnsId, path: &Path4, counted: &Counted
     Some(trial)
 }
 
-/// A prefix that fares otherwise after the edit.
-struct Changed {
-    net: IpNet,
-    /// Those inside it that do not.
-    except: Vec<String>,
-    /// An address that does.
-    sample: IpAddr,
-}
-
-impl Changed {
-    /// Every destination but those that are exempt.
-    fn beyond(v6: bool, exempt: &[IpNet]) -> Option<Self> {
-        let all = if v6 { "::/0" } else { "0.0.0.0/0" };
-        Some(Self {
-            net: all.parse().ok()?,
-            except: exempt.iter().map(ToString::to_string).collect(),
-            sample: prefixes::host(prefixes::elsewhere(v6, exempt)?),
-        })
-    }
-
-    /// Of an entry that one list has, what the other one lacks.
-    fn of(net: IpNet, other: &[IpNet]) -> Option<Self> {
-        let rest = prefixes::minus(net, other);
-        let sample = rest.iter().min_by_key(|rest| rest.prefix_len())?;
-        let inside = other.iter().filter(|other| net.contains(*other));
-        Some(Self {
-            net,
-            except: inside.map(ToString::to_string).collect(),
-            sample: prefixes::host(*sample),
-        })
-    }
-}
-
-/// What fares otherwise after the edit; all that is not exempt then, where no rule of the agent is in force
-/// today.
-fn changed(ask: &Ask<'_>, after: &Config) -> Vec<Changed> {
-    let found = Installed::find(ask.rules, &ask.flags.chain);
-    let mut all: Vec<Changed> = Vec::new();
-    for v6 in [false, true] {
-        if v6 && !ask.flags.ipv6 {
-            continue;
-        }
-        let own = |chain: &&Installed<'_>| {
-            chain.by == Installer::Agent
-                && chain.v6() == v6
-                && !chain.jumps.is_empty()
-                && chain.masquerades
-        };
-        let then = after.exempt(v6);
-        let Some(chain) = found.iter().find(own) else {
-            all.extend(Changed::beyond(v6, &then));
-            continue;
-        };
-        let now = chain.nets();
-        all.extend(now.iter().filter_map(|net| Changed::of(*net, &then)));
-        all.extend(then.iter().filter_map(|net| Changed::of(*net, &now)));
-    }
-    all.truncate(PREFIXES);
-    all
-}
-
 fn pods(inventory: &Inventory, v4: bool) -> Vec<Sender> {
     let all = foresee::senders(inventory, v4).into_iter();
-    all.filter(|sender| sender.kind == OriginKind::Pod)
+    let mut pods: Vec<Sender> = all
+        .filter(|sender| sender.kind == OriginKind::Pod)
         .take(PODS)
-        .collect()
+        .collect();
+    pods.sort_by_key(|sender| name(inventory, sender));
+    pods
+}
+
+fn name(inventory: &Inventory, sender: &Sender) -> Option<String> {
+    let ns = inventory.namespaces.get(&sender.netns)?;
+    ns.pod.clone().or_else(|| ns.name.clone())
 }
 
 /// What becomes of each, with the rules of today or with others in one namespace.

@@ -42,9 +42,9 @@ fn alone(options: &MergeOptions, file: &Path) -> Result<ExitStatus, Failure> {
     drop(progress);
     player.remark();
     let summary = sums::alone(&player.replay);
-    teller.end(&summary, player.replay.trace().groups())?;
-    let expectations = player.replay.trace().expectations();
-    Ok(ExitStatus::of_trace(summary.flows.reported, expectations))
+    let trace = player.replay.trace();
+    teller.end(&summary, trace.groups(), &trace.checks().agreements())?;
+    Ok(trace.checks().status(summary.flows.reported))
 }
 
 /// Twice through the files: once for what the clocks are off by, once side by side, in one time.
@@ -96,7 +96,7 @@ fn together(options: &MergeOptions, files: &[PathBuf]) -> Result<ExitStatus, Fai
     }
     let replays = players.iter().map(|player| &player.replay);
     let summary = sums::together(replays, &groups, points, (teller.told(), passed));
-    teller.end(&summary, &groups)?;
+    teller.end(&summary, &groups, &[])?;
     let none = Expectations::default();
     Ok(ExitStatus::of_trace(summary.flows.reported, &none))
 }

@@ -11,7 +11,7 @@ pub(super) fn alone(replay: &Replay) -> Summary {
         flows: trace.flows(),
         groups: trace.groups().summary(),
         points: trace.point_sums().to_vec(),
-        expect: trace.expectations().lines(),
+        expect: trace.checks().lines(),
         ..own(replay)
     }
 }
