@@ -2,6 +2,7 @@
 
 mod told;
 
+pub(crate) use told::untold;
 pub use told::{sums, tell};
 
 use crate::event::{Dir, NetnsId};

@@ -3,10 +3,13 @@
 use std::net::IpAddr;
 use tracer_core::event::{Dir, Event, NetnsId, Tap, decode};
 use tracer_core::inventory::{Inventory, Link, Namespace};
-use tracer_core::join::{Clocks, Estimate, Host, Joiner, Witness};
+use tracer_core::join::{Census, Clocks, Estimate, Host, Joiner, Witness};
 use tracer_core::journey::Settings;
+use tracer_core::point::tell;
 use tracer_core::recording::{Clock, Header, Part};
-use tracer_core::report::{Code, DeliveryCode, Flow, RewriteField, Where};
+use tracer_core::report::{
+    Code, DeliveryCode, Finding, Flow, PointSeen, PointView, Proxy, RewriteField, SourceCode, Where,
+};
 use tracer_core::synth;
 use tracer_core::trace::Trace;
 
@@ -323,6 +326,82 @@ fn two_candidates_are_kept_apart() {
     );
 }
 
+/// A flow that a proxy ended, as its host tells it, with two points of that host.
+fn ended_in_a_proxy(flow: &mut Flow) {
+    flow.points = [("pod", 1), ("uplink", 3)]
+        .map(|(name, hop)| PointView {
+            name: name.into(),
+            host: "node-a".into(),
+            netns_name: None,
+            ifname: "eth0".into(),
+            dir: None,
+            seen: PointSeen::Both,
+            hop: Some(hop),
+            source: None,
+        })
+        .into();
+    flow.proxy = Some(Proxy {
+        pid: 7,
+        comm: "haproxy".into(),
+        container: None,
+        listen: None,
+        new_flow: None,
+        evidence: "process".into(),
+        proxy_protocol: None,
+        inbound: None,
+        outbound: None,
+    });
+    flow.verdict.source = SourceCode::SourceTerminated;
+    flow.verdict.text = "it ended in haproxy (pid 7)".into();
+    tell(flow);
+}
+
+const OF_THE_POINTS: &str = "; the source changed from 10.12.0.1 to 10.100.0.5 between the points pod and uplink: \
+                             downstream of pod0, the node translates";
+
+/// What the points say stands once in a joined verdict, also where a proxy's host gives the words.
+#[test]
+fn points_are_told_once_where_a_proxy_ended_the_flow() {
+    let mut hosts = both(1, |_| true);
+    let (_, flow) = &mut hosts[0].parts[0];
+    ended_in_a_proxy(flow);
+    let own = format!("it ended in haproxy (pid 7){OF_THE_POINTS}");
+    assert_eq!(flow.verdict.text, own);
+    let flows = join(Vec::from(hosts));
+    let [flow] = flows.as_slice() else {
+        panic!("{} flows", flows.len());
+    };
+    assert_eq!(flow.verdict.source, SourceCode::SourceTerminated);
+    assert_eq!(flow.verdict.text, own);
+    let of_points = |f: &&Finding| f.code == Code::ChangedBetweenPoints;
+    assert_eq!(flow.findings.iter().filter(of_points).count(), 1);
+}
+
+/// A change elsewhere on the way is not kept back because a proxy's host gives the words.
+#[test]
+fn changes_on_other_hosts_are_told_beside_a_proxy() {
+    let near = near_events(1);
+    let mut far = far_events(&near, |_| true);
+    let other: IpAddr = "10.20.0.1".parse().unwrap();
+    for event in &mut far {
+        match event.tap.dir() {
+            Dir::Ingress => event.tuple.src = other,
+            Dir::Egress => event.tuple.dst = other,
+        }
+    }
+    let mut hosts = [
+        told("node-a", near, synth::inventory(), 0, 0),
+        told("peer-b", far, far_inventory(), WRONG_NS, BOOT_NS),
+    ];
+    ended_in_a_proxy(&mut hosts[0].parts[0].1);
+    let flows = join(Vec::from(hosts));
+    let text = &flows[0].verdict.text;
+    let told = "it ended in haproxy (pid 7); on the whole way, source 10.12.0.1 became 10.100.0.5 on node-a, netfilter \
+                POSTROUTING; then 10.20.0.1 between node-a and peer-b; the source changed ";
+    assert!(text.starts_with(told), "{text}");
+    assert_eq!(text.matches("the source changed").count(), 2, "{text}");
+}
+
 /// Three hosts, in any order on the command line: in the order of the way, each by its own clock.
 #[test]
 fn three_hosts_stand_in_the_order_of_the_way() {
@@ -436,4 +515,37 @@ fn what_waits_is_bounded_by_time() {
             .all(|flow| finding(flow, Code::JoinedAcrossHosts))
     );
     assert!((100..1000).contains(&most), "{most}");
+}
+
+/// A busy host tells a flow late. A first look through all files shows that it will.
+#[test]
+fn a_part_that_is_known_to_come_is_awaited() {
+    const LATE_NS: u64 = 20_000_000_000;
+    for (looked, hops) in [(true, 4), (false, 3)] {
+        let mut hosts = both(1, |_| true);
+        let clocks = clocks(&hosts);
+        let mut census = if looked {
+            Census::new()
+        } else {
+            Census::default()
+        };
+        for told in &hosts {
+            for (closed, _) in &told.parts {
+                census.note(&Witness::of(closed, &told.header));
+            }
+        }
+        let mut joiner = Joiner::new(clocks).knowing(census);
+        let [near, far] = &mut hosts;
+        joiner.push(0, near.parts.remove(0), &near.host());
+        near.now_ns += LATE_NS;
+        far.now_ns += LATE_NS;
+        let mut now = [near.host(), far.host()];
+        now.iter_mut().for_each(|host| host.over = false);
+        let before = joiner.ready(&now);
+        assert_eq!(before.len(), usize::from(!looked));
+        joiner.push(1, far.parts.remove(0), &far.host());
+        let after = joiner.ready(&[near.host(), far.host()]);
+        let first = before.first().or(after.first()).expect("a flow");
+        assert_eq!(first.hops.len(), hops);
+    }
 }

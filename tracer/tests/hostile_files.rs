@@ -5,26 +5,22 @@
 //! SRCTRACE_FUZZ_CASES=100000 cargo test --release -p srctrace --test hostile_files
 //! ```
 
+mod played;
+
+use played::{merge, seal};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, TestRunner};
-use srctrace::source::{self, FileSource, SourceError};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tracer_core::event::Counter;
-use tracer_core::join::{Census, Clocks, Estimate, Host, Joiner, Witness};
-use tracer_core::recording::{Part, Record, Replay};
+use std::sync::{Mutex, PoisonError};
 
 /// Cases, unless the environment says otherwise: some seconds.
 const CASES: u32 = 400;
 /// What a file of some kilobytes may make the readers hold, bytes: two blocks of the largest size.
 const MOST_MEMORY: usize = 64 << 20;
-/// The frame of a recording: length, kind, flags, checksum.
-const FRAME: usize = 10;
-/// Before the first frame.
-const START: usize = 12;
 
 /// Counts what is held.
 struct Counting;
@@ -108,116 +104,15 @@ impl Wound {
     }
 }
 
-/// A recording's checksums are made right again: else a wound would be found out at once, and nothing behind them
-/// be tried.
-fn seal(bytes: &mut [u8]) {
-    let mut at = START;
-    while let Some(frame) = bytes.get_mut(at..) {
-        let Some((head, rest)) = frame.split_at_mut_checked(FRAME) else {
-            return;
-        };
-        let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
-        let Some(stored) = rest.get(..len) else {
-            return;
-        };
-        let mut sum = crc32fast::Hasher::new();
-        sum.update(&head[4..6]);
-        sum.update(stored);
-        head[6..10].copy_from_slice(&sum.finalize().to_le_bytes());
-        at += FRAME + len;
-    }
-}
-
-/// A file that is played, as `merge` does it.
-struct Played {
-    source: Box<dyn FileSource>,
-    replay: Replay,
-    over: bool,
-}
-
-impl Played {
-    fn open(path: &Path) -> Result<Option<Self>, SourceError> {
-        let mut source = source::open(path)?;
-        let Some(Record::Header(header)) = source.next_record()? else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
-            source,
-            replay: Replay::one_of(*header, 2),
-            over: false,
-        }))
-    }
-
-    fn step(&mut self) -> Result<Vec<Part>, SourceError> {
-        let record = self.source.next_record()?;
-        let mut counted = |counter: &Counter| self.source.counted(counter);
-        Ok(match record {
-            Some(record) => self.replay.take_counting(record, &mut counted),
-            None => {
-                self.over = true;
-                self.replay.finish()
-            }
-        })
-    }
-
-    fn host(&self) -> Host<'_> {
-        Host {
-            header: self.replay.header(),
-            inventory: self.replay.inventory(),
-            now_ns: self.replay.now_ns(),
-            over: self.over,
-            shown: None,
-        }
-    }
-}
-
-/// Both files once for the clocks, and once to be joined; how many flows came of it.
-fn merge(paths: [&Path; 2]) -> Result<usize, SourceError> {
-    let mut estimate = Estimate::new(2);
-    let mut census = Census::default();
-    let mut flows = 0;
-    for (number, path) in paths.into_iter().enumerate() {
-        let Some(mut played) = Played::open(path)? else {
-            return Ok(0);
-        };
-        while !played.over {
-            for (closed, _) in played.step()? {
-                let witness = Witness::of(&closed, played.replay.header());
-                estimate.note(number, &witness);
-                census.note(&witness);
-            }
-        }
-        let _ = played.source.remarks();
-    }
-    let clocks: Clocks = estimate.clocks();
-    let mut joiner = Joiner::new(clocks).knowing(census);
-    let [Some(mut a), Some(mut b)] = [Played::open(paths[0])?, Played::open(paths[1])?] else {
-        return Ok(0);
-    };
-    while !(a.over && b.over) {
-        for (number, played) in [&mut a, &mut b].into_iter().enumerate() {
-            if played.over {
-                continue;
-            }
-            let parts = played.step()?;
-            let host = played.host();
-            for part in parts {
-                joiner.push(number, part, &host);
-            }
-        }
-        flows += joiner.ready(&[a.host(), b.host()]).len();
-    }
-    Ok(flows)
-}
-
 fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples")
 }
 
-const NAMES: [&str; 5] = [
+const NAMES: [&str; 6] = [
     "any_v1.pcap",
     "any_v2.pcap",
     "snap.pcap",
+    "vlan.pcap",
     "interfaces.pcapng",
     "node-a.srct",
 ];
@@ -225,6 +120,7 @@ const NAMES: [&str; 5] = [
 /// Unharmed, they give the flows that are in them.
 #[test]
 fn files_without_wounds_join() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let recording = samples().join("node-a.srct");
     for name in NAMES {
         let flows = merge([&recording, &samples().join(name)]).expect(name);
@@ -232,29 +128,22 @@ fn files_without_wounds_join() {
     }
 }
 
-#[test]
-fn files_with_wounds_end_and_need_little_memory() {
+/// Only one at a time: what is held is counted for all threads.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Reads and joins each of many files that a strategy makes up: it ends, with flows or one error, in little memory.
+fn all_end(name: &str, files: &impl Strategy<Value = Vec<u8>>) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let cases = std::env::var("SRCTRACE_FUZZ_CASES").ok();
     let cases = cases.and_then(|n| n.parse().ok()).unwrap_or(CASES);
-    let whole: Vec<Vec<u8>> = NAMES
-        .iter()
-        .map(|name| fs::read(samples().join(name)).expect("a sample"))
-        .collect();
     let recording = samples().join("node-a.srct");
-    let file = std::env::temp_dir().join(format!("srctrace-hostile-{}", std::process::id()));
+    let file = std::env::temp_dir().join(format!("srctrace-{name}-{}", std::process::id()));
     let mut runner = TestRunner::new(Config {
         cases,
         failure_persistence: None,
         ..Config::default()
     });
-    let wounds = proptest::collection::vec(wound(), 1..10);
-    let strategy = (0..NAMES.len(), wounds, any::<bool>());
-    let result = runner.run(&strategy, |(which, wounds, sealed)| {
-        let mut bytes = whole[which].clone();
-        wounds.iter().for_each(|wound| wound.make(&mut bytes));
-        if sealed && NAMES[which].ends_with(".srct") {
-            seal(&mut bytes);
-        }
+    let result = runner.run(files, |bytes| {
         fs::write(&file, &bytes).expect("a file in the temporary folder");
         let before = HELD.load(Ordering::Relaxed);
         MOST.store(before, Ordering::Relaxed);
@@ -270,4 +159,59 @@ fn files_with_wounds_end_and_need_little_memory() {
     if let Err(error) = result {
         panic!("{error}");
     }
+}
+
+#[test]
+fn files_with_wounds_end_and_need_little_memory() {
+    let whole: Vec<Vec<u8>> = NAMES
+        .iter()
+        .map(|name| fs::read(samples().join(name)).expect("a sample"))
+        .collect();
+    let wounds = proptest::collection::vec(wound(), 1..10);
+    let wounded = move |(which, wounds, sealed): (usize, Vec<Wound>, bool)| {
+        let mut bytes = whole[which].clone();
+        wounds.iter().for_each(|wound| wound.make(&mut bytes));
+        if sealed && NAMES[which].ends_with(".srct") {
+            seal(&mut bytes);
+        }
+        bytes
+    };
+    all_end(
+        "wounds",
+        &(0..NAMES.len(), wounds, any::<bool>()).prop_map(wounded),
+    );
+}
+
+/// What files begin with, each with the version that is read.
+const BEGINNINGS: [&[u8]; 6] = [
+    b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\0\0\0",
+    b"\xa1\xb2\x3c\x4d\0\x02\0\x04\0\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\x14",
+    b"\x34\xcd\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x65\0\0\0",
+    b"\x0a\x0d\x0d\x0a\x1c\0\0\0\x4d\x3c\x2b\x1a\x01\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\x1c\0\0\0",
+    b"\x89\x53\x52\x43\x54\x0d\x0a\x1a\x01\0\0\0",
+    b"",
+];
+
+/// Frames of a recording: kind, flags, and what is stored. Their lengths and checksums are right.
+fn frames() -> impl Strategy<Value = Vec<u8>> {
+    let stored = proptest::collection::vec(any::<u8>(), 0..200);
+    let frame = (0_u8..20, 0_u8..3, stored);
+    proptest::collection::vec(frame, 0..8).prop_map(|frames| {
+        let mut bytes = BEGINNINGS[4].to_vec();
+        for (kind, flags, stored) in frames {
+            bytes.extend((stored.len() as u32).to_le_bytes());
+            bytes.extend([kind, flags, 0, 0, 0, 0]);
+            bytes.extend(stored);
+        }
+        seal(&mut bytes);
+        bytes
+    })
+}
+
+#[test]
+fn random_bytes_end_and_need_little_memory() {
+    let random = proptest::collection::vec(any::<u8>(), 0..4096);
+    let behind = (0..BEGINNINGS.len(), random);
+    let behind = behind.prop_map(|(which, random)| [BEGINNINGS[which], &random].concat());
+    all_end("random", &prop_oneof![2 => behind, 1 => frames()]);
 }

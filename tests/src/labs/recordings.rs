@@ -110,7 +110,9 @@ fn killed() -> Result<()> {
     let report = merge(&[&stranger])?;
     same("the status of something else", report.status, Some(2))?;
     ensure!(
-        report.stderr.contains("it is no recording of srctrace"),
+        report
+            .stderr
+            .contains("neither a recording of srctrace (.srct) nor a packet capture"),
         "{}",
         report.stderr
     );

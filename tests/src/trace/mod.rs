@@ -14,7 +14,7 @@ mod schema;
 pub use command::{Output, Srctrace, binary};
 pub use expect::Expected;
 pub use footprint::{Footprint, state};
-pub use merge::{Files, merge, merge_as, srctrace};
+pub use merge::{Files, merge, merge_as, merge_as_nobody, srctrace};
 pub use normal::Names;
 pub use process::{DEADLINE, Trace};
 pub use report::Report;

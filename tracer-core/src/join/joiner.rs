@@ -3,14 +3,14 @@
 use super::census::Census;
 use super::clocks::Clocks;
 use super::compose::{self, Member};
-use super::links::{Link, is_before};
+use super::links::Link;
+use super::order::{apart, sorted};
 use super::shown::Shown;
 use super::witness::{Key, Witness, unix};
 use crate::inventory::Inventory;
 use crate::recording::{Header, Part};
 use crate::report::{End, Flow};
 use foldhash::fast::RandomState;
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A part waits this long for others, nanoseconds: hosts tell the same flow at different times, the
@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 const HOLD_NS: i64 = 15_000_000_000;
 /// One that was closed waits less: the others saw that too.
 const HOLD_CLOSED_NS: i64 = 3_000_000_000;
+/// One of which other parts are known to come waits longer: a busy host tells a flow late.
+const HOLD_KNOWN_NS: i64 = 60_000_000_000;
 /// Two sightings of one flow are not further apart than this, by clocks that agree.
 const NEAR_NS: i64 = 5_000_000_000;
 /// Most parts that wait. The oldest goes before memory does.
@@ -101,10 +103,15 @@ impl Joiner {
         for key in witness.keys() {
             self.index.entry(key).or_default().push(id);
         }
-        let due_ns = match self.is_whole(&witness) {
-            true => told_ns,
-            false => told_ns.saturating_add(hold),
-        };
+        // Other keys occur again and again.
+        let begun = witness.key.filter(|key| matches!(key, Key::Syn(_)));
+        let due_ns = told_ns.saturating_add(if witness.keys().all(|key| self.is_whole(&key)) {
+            0
+        } else if begun.is_some_and(|key| self.is_awaited(&key)) {
+            HOLD_KNOWN_NS
+        } else {
+            hold
+        });
         self.order.insert((due_ns, id));
         let part = Waiting {
             source,
@@ -115,12 +122,21 @@ impl Joiner {
         self.parts.insert(id, part);
     }
 
-    /// Whether all that shares a key with a part waits here already.
-    fn is_whole(&self, witness: &Witness) -> bool {
-        witness.keys().all(|key| {
-            let waiting = self.index.get(&key).map_or(0, Vec::len);
-            self.census.count(&key).is_some_and(|all| all <= waiting)
-        })
+    /// Whether all parts with a key wait here already.
+    fn is_whole(&self, key: &Key) -> bool {
+        let all = self.census.count(key);
+        all.is_some_and(|all| all <= self.with(key))
+    }
+
+    /// Whether a part with a key is still to come.
+    fn is_awaited(&self, key: &Key) -> bool {
+        let all = self.census.count(key);
+        all.is_some_and(|all| all > self.with(key))
+    }
+
+    /// Parts with a key that wait here.
+    fn with(&self, key: &Key) -> usize {
+        self.index.get(key).map_or(0, Vec::len)
     }
 
     /// Flows for whose parts nothing is to be waited any more.
@@ -288,36 +304,4 @@ impl Joiner {
             witness: part.witness,
         })
     }
-}
-
-/// Whether the request met one part after the other, by its hop limits.
-fn apart(a: &Witness, b: &Witness) -> bool {
-    let (Some(a), Some(b)) = (a.ends(), b.ends()) else {
-        return false;
-    };
-    a.1.ttl > b.0.ttl || b.1.ttl > a.0.ttl
-}
-
-/// In the order of the request's way.
-fn sorted(mut members: Vec<Member>, clocks: &Clocks) -> Vec<Member> {
-    let order = |a: &Member, b: &Member| {
-        let told = a.witness.ends().zip(b.witness.ends());
-        let told = told.and_then(|(a, b)| is_before(a, b));
-        let began = |m: &Member| clocks.align(m.source, m.witness.lasted.0);
-        match told {
-            Some(true) => Ordering::Less,
-            Some(false) => Ordering::Greater,
-            None => began(a).cmp(&began(b)),
-        }
-    };
-    // Few, and not always a total order: each goes behind the last that comes before it.
-    let mut way: Vec<Member> = Vec::new();
-    members.sort_by_key(|m| m.source);
-    for member in members {
-        let at = way
-            .iter()
-            .rposition(|other| order(other, &member) != Ordering::Greater);
-        way.insert(at.map_or(0, |at| at + 1), member);
-    }
-    way
 }

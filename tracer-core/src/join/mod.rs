@@ -11,6 +11,7 @@ mod clocks;
 mod compose;
 mod joiner;
 mod links;
+mod order;
 mod shown;
 mod witness;
 

@@ -9,17 +9,29 @@ use serde_json::json;
 
 /// Adds to a flow's findings and to its verdict between which of its points the source changed.
 pub fn tell(flow: &mut Flow) {
+    let (text, found) = said(flow);
+    flow.verdict.text.push_str(&text);
+    flow.findings.extend(found);
+}
+
+/// A flow's verdict in words, as it was before [`tell`] added to it.
+pub(crate) fn untold(flow: &Flow) -> &str {
+    let text = flow.verdict.text.as_str();
+    text.strip_suffix(said(flow).0.as_str()).unwrap_or(text)
+}
+
+/// What its points say of a flow: words for its verdict, and findings.
+fn said(flow: &Flow) -> (String, Vec<Finding>) {
     if flow.points.is_empty() {
-        return;
+        return (String::new(), Vec::new());
     }
-    let changes: Vec<&Rewrite> = flow.rewrites.iter().filter(|r| is_of_source(r)).collect();
-    let found: Vec<Finding> = changes.iter().map(|r| changed(flow, r)).collect();
+    let changes = flow.rewrites.iter().filter(|r| is_of_source(r));
+    let found: Vec<Finding> = changes.map(|r| changed(flow, r)).collect();
     let text = match found.is_empty() {
         true => same(flow),
         false => found.iter().map(|one| format!("; {}", one.text)).collect(),
     };
-    flow.verdict.text.push_str(&text);
-    flow.findings.extend(found);
+    (text, found)
 }
 
 fn is_of_source(rewrite: &Rewrite) -> bool {

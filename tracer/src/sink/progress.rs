@@ -1,10 +1,15 @@
 //! How far a long command has come: a line on stderr, where that is a terminal, and nothing elsewhere.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal as _;
 
 /// A line that moves while files are read. Gone when dropped.
 #[derive(Debug)]
-pub struct Progress(ProgressBar);
+pub struct Progress {
+    bar: ProgressBar,
+    /// Whether results go to a terminal too, so that the line is in their way.
+    shared: bool,
+}
 
 impl Progress {
     /// So many bytes are to be read.
@@ -16,22 +21,33 @@ impl Progress {
         );
         // The words are ours and right; without them the line has the usual ones.
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Self(bar)
+        Self {
+            bar,
+            shared: std::io::stdout().is_terminal(),
+        }
     }
 
     /// So many bytes were read.
     pub fn at(&self, bytes: u64) {
-        self.0.set_position(bytes);
+        self.bar.set_position(bytes);
     }
 
-    /// Does something that prints, with the line out of its way.
+    /// Does something that prints to stderr, with the line out of its way.
     pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
-        self.0.suspend(print)
+        self.bar.suspend(print)
+    }
+
+    /// As [`Progress::aside`], of results: most often they go elsewhere, and the line stays.
+    pub fn result<T>(&self, print: impl FnOnce() -> T) -> T {
+        match self.shared {
+            true => self.bar.suspend(print),
+            false => print(),
+        }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }

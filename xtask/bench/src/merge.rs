@@ -1,13 +1,14 @@
 //! A recording of many connections and a large capture of the far side, joined: how fast, and in how much memory.
 
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Read as _, Write as _};
+use std::io::{BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use serde::Serialize;
 use srctrace_tests::trace::binary;
 use tracer_common::RawEvent;
@@ -44,8 +45,10 @@ pub(crate) struct Joined {
     pub(crate) flows: u64,
     pub(crate) seconds: f64,
     pub(crate) bytes_per_s: f64,
-    /// Reading both files twice, as the program does, and nothing else.
+    /// Reading both files twice, as the program does, and nothing else; from memory.
     pub(crate) reading_s: f64,
+    /// Reading them once from the disk.
+    pub(crate) disk_bytes_per_s: f64,
     pub(crate) resident_kib: u64,
 }
 
@@ -74,7 +77,9 @@ fn in_folder(folder: &Path, bytes: u64) -> Result<Joined> {
     let packets = write(&recording, &capture, connections)?;
     let length = |path: &Path| Ok::<u64, anyhow::Error>(fs::metadata(path)?.len());
     let (recording_bytes, capture_bytes) = (length(&recording)?, length(&capture)?);
-    let reading_s = read_twice(&[&recording, &capture])?;
+    let files = [recording.as_path(), capture.as_path()];
+    let disk_s = read_from_disk(&files)?;
+    let reading_s = read(&files)? + read(&files)?;
     let began = Instant::now();
     let mut merging = Command::new(binary()?)
         .arg("merge")
@@ -96,6 +101,7 @@ fn in_folder(folder: &Path, bytes: u64) -> Result<Joined> {
         seconds,
         bytes_per_s: as_f64(capture_bytes + recording_bytes) / seconds,
         reading_s,
+        disk_bytes_per_s: as_f64(capture_bytes + recording_bytes) / disk_s,
         resident_kib,
     })
 }
@@ -128,16 +134,27 @@ fn check(report: &str, connections: u64) -> Result<()> {
     Ok(())
 }
 
-fn read_twice(paths: &[&Path]) -> Result<f64> {
+/// How long it takes to read files, seconds.
+fn read(paths: &[&Path]) -> Result<f64> {
     let began = Instant::now();
     let mut piece = vec![0; MIB as usize];
-    for _ in 0..2 {
-        for path in paths {
-            let mut file = BufReader::with_capacity(0, File::open(path)?);
-            while file.read(&mut piece)? > 0 {}
-        }
+    for path in paths {
+        let mut file = File::open(path)?;
+        while file.read(&mut piece)? > 0 {}
     }
     Ok(began.elapsed().as_secs_f64())
+}
+
+/// As [`read`], of files that the kernel does not have in memory any more.
+fn read_from_disk(paths: &[&Path]) -> Result<f64> {
+    for path in paths {
+        let file = File::open(path)?;
+        // Only what is on the disk is let go.
+        file.sync_all()?;
+        posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+            .with_context(|| format!("let go of {}", path.display()))?;
+    }
+    read(paths)
 }
 
 /// Writes both files; gives the packets of the capture.

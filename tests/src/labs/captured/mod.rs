@@ -15,8 +15,10 @@ use super::merged::machines;
 use super::steps::{A_MOMENT, answered, hold, masquerade, same};
 use super::{Case, NATIVE};
 use crate::lab::{Lab, Topology, cast};
-use crate::trace::{Files, Srctrace, Trace, merge, merge_as};
-use crate::traffic::{Behaviour, Sniffer, StreamCall, StreamServer, UdpCall, UdpServer, ping};
+use crate::trace::{Files, Srctrace, Trace, merge, merge_as, merge_as_nobody};
+use crate::traffic::{
+    Behaviour, Sniffer, StreamCall, StreamServer, UdpCall, UdpServer, ping, send_frames,
+};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("captured_kinds", &["E4"], kinds).on(NATIVE),
@@ -38,7 +40,8 @@ fn node_trace(lab: &Lab, files: &Files) -> Result<Trace> {
     Srctrace::new(lab, &args).within(&["node", "pod"]).start()
 }
 
-/// As [`machines`], and the far side has its address on a bridge: `-i any` sees its packets twice.
+/// As [`machines`], and the far side has its address on a bridge: `-i any` sees its packets twice. It has another device
+/// that carries nothing by itself.
 fn behind_a_bridge(name: &str) -> Result<Lab> {
     let mut net = Topology::new(name);
     cast::pod(&mut net, "pod", 3);
@@ -46,6 +49,7 @@ fn behind_a_bridge(name: &str) -> Result<Lab> {
         .forward("peerway")
         .veth(("peerway", "eth0"), ("node", "eth0"))
         .veth(("peer", "eth0"), ("peerway", "eth1"))
+        .veth(("peer", "trunk"), ("peerway", "trunk"))
         .ip("peer", "link add br0 type bridge mcast_snooping 0")
         .ip("peer", "link set eth0 master br0")
         .ip("peer", "link set br0 up")
@@ -53,6 +57,8 @@ fn behind_a_bridge(name: &str) -> Result<Lab> {
         .addr("peerway", "eth0", "10.100.0.1/24")
         .addr("peerway", "eth1", "10.20.0.1/16")
         .addr("peer", "br0", "10.20.30.40/16")
+        .addr("peer", "trunk", "10.99.0.1/24")
+        .addr("peerway", "trunk", "10.99.0.2/24")
         .route("node", "default via 10.100.0.1")
         .route("peer", "default via 10.20.0.1");
     let lab = net.up()?;
@@ -74,26 +80,38 @@ const KINDS: [(&str, &str); 6] = [
     ("interfaces.pcapng", "-i br0 -i lo"),
 ];
 
-/// A capture as it would be on a trunk that carries the network as a VLAN in a provider's VLAN.
-fn on_a_trunk(ethernet: &[u8]) -> Vec<u8> {
-    const TAGS: [u8; 8] = [0x88, 0xa8, 0, 7, 0x81, 0, 0, 42];
+/// The address beyond the trunk to which marks are sent.
+const MARKED_ON_TRUNK: &str = "10.99.0.2";
+
+/// The frames of an Ethernet capture, with tags between their addresses and the rest.
+fn tagged(ethernet: &[u8], tags: &[u8]) -> Vec<Vec<u8>> {
     const ADDRESSES: usize = 12;
-    let (header, mut rest) = ethernet.split_at(24);
-    let mut tagged = header.to_vec();
+    let mut rest = &ethernet[24..];
+    let mut frames = Vec::new();
     while let Some((head, bytes)) = rest.split_at_checked(16) {
-        let word =
-            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let (captured, len) = (word(8), word(12));
+        let captured = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
         let (frame, others) = bytes.split_at(captured as usize);
-        tagged.extend(&head[..8]);
-        tagged.extend((captured + 8).to_le_bytes());
-        tagged.extend((len + 8).to_le_bytes());
-        tagged.extend(&frame[..ADDRESSES]);
-        tagged.extend(TAGS);
-        tagged.extend(&frame[ADDRESSES..]);
+        frames.push([&frame[..ADDRESSES], tags, &frame[ADDRESSES..]].concat());
         rest = others;
     }
-    tagged
+    frames
+}
+
+/// Captures of the same frames as they pass a trunk, in a VLAN and in a provider's VLAN: later, so their clock is wrong.
+fn on_a_trunk(lab: &Lab, files: &Files) -> Result<()> {
+    const VLAN: [u8; 4] = [0x81, 0, 0, 42];
+    const PROVIDER: [u8; 8] = [0x88, 0xa8, 0, 7, 0x81, 0, 0, 42];
+    let ethernet = fs::read(files.path("ethernet.pcap"))?;
+    for (name, tags) in [("vlan.pcap", &VLAN[..]), ("tagged.pcap", &PROVIDER)] {
+        let file = files.path(name);
+        let sniffer = Sniffer::tcpdump(lab, "peer", "-i trunk", (&file, MARKED_ON_TRUNK))?;
+        send_frames(lab, "peerway", "trunk", &tagged(&ethernet, tags))?;
+        sniffer.stop()?;
+        let bytes = fs::read(&file)?;
+        let shown = bytes.windows(tags.len()).any(|part| part == tags);
+        ensure!(shown, "{name} shows no such tags");
+    }
+    Ok(())
 }
 
 /// The same three flows in captures of every kind.
@@ -126,12 +144,12 @@ fn kinds() -> Result<()> {
         sniffer.stop()?;
     }
     let recording = files.path("node-a.srct");
-    let ethernet = fs::read(files.path("ethernet.pcap"))?;
-    files.write("tagged.pcap", &on_a_trunk(&ethernet))?;
+    are_what_they_should_be(&files)?;
+    on_a_trunk(&lab, &files)?;
     for name in KINDS
         .map(|(name, _)| name)
         .into_iter()
-        .chain(["tagged.pcap"])
+        .chain(["vlan.pcap", "tagged.pcap"])
     {
         let report = merge(&[&recording, &files.path(name)])?;
         let kind = name.split('.').next().unwrap_or_default();
@@ -144,7 +162,37 @@ fn kinds() -> Result<()> {
         )
         .with_context(|| format!("{name}: {}", report.stderr))?;
     }
+    let capture = files.path("vlan.pcap");
+    let as_root = merge(&[&recording, &capture])?;
+    let report = merge_as_nobody(&[&recording, &capture])?;
+    same("what nobody reads", report.lines, as_root.lines)?;
+    same("its status", report.status, Some(0))?;
     damaged(&lab, &files)
+}
+
+/// That tcpdump and dumpcap wrote the kinds of files that this is about.
+fn are_what_they_should_be(files: &Files) -> Result<()> {
+    let read = |name: &str| fs::read(files.path(name)).with_context(|| name.to_owned());
+    let word = |bytes: &[u8], at: usize| {
+        let word = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
+        u32::from_le_bytes(word.unwrap_or_default())
+    };
+    const MICRO: u32 = 0xa1b2_c3d4;
+    const NANO: u32 = 0xa1b2_3c4d;
+    for (name, magic, link) in [
+        ("any_v1.pcap", MICRO, 113),
+        ("any_v2.pcap", MICRO, 276),
+        ("ethernet.pcap", MICRO, 1),
+        ("nano.pcap", NANO, 1),
+        ("snap.pcap", MICRO, 1),
+    ] {
+        let bytes = read(name)?;
+        same(name, (word(&bytes, 0), word(&bytes, 20)), (magic, link))?;
+    }
+    let snap = read("snap.pcap")?;
+    same("the snap length", word(&snap, 16), 74)?;
+    let described = read("interfaces.pcapng")?;
+    same("pcapng", word(&described, 0), 0x0a0d_0d0a)
 }
 
 /// What is the same whatever the capture is: the capture shows the source that the router gave it.

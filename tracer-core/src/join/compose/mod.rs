@@ -15,7 +15,7 @@ use super::witness::Witness;
 use crate::journey::Direction;
 use crate::point;
 use crate::recording::Captured;
-use crate::report::{Code, Flow, Packets, Severity};
+use crate::report::{Code, Flow, Packets, Rewrite, Severity};
 use crate::verdict::finding;
 use hops::Numbers;
 
@@ -101,7 +101,7 @@ fn joined(scene: &Scene<'_>) -> Flow {
     let ended = members.iter().find(|m| m.flow.proxy.is_some());
     if let Some(ended) = ended {
         verdict.source = ended.flow.verdict.source;
-        verdict.text.clone_from(&ended.flow.verdict.text);
+        verdict.text = beside_proxy(&ended.flow, &rewrites, &verdict.text);
     }
     let points = points::points(members, &numbers);
     let mut flow = Flow {
@@ -119,6 +119,17 @@ fn joined(scene: &Scene<'_>) -> Flow {
     };
     point::tell(&mut flow);
     flow
+}
+
+/// What the host of a proxy says, and the whole way where the source changed elsewhere too. What that host's points
+/// said is left out: it is told anew, with those of all hosts.
+fn beside_proxy(ended: &Flow, rewrites: &[Rewrite], whole: &str) -> String {
+    let text = point::untold(ended);
+    let changes = |rewrites| findings::source_changes(rewrites).count();
+    match changes(rewrites) > changes(&ended.rewrites) {
+        true => format!("{text}; on the whole way, {whole}"),
+        false => text.to_owned(),
+    }
 }
 
 fn drops(members: &[Member], numbers: &Numbers) -> Vec<crate::report::Drop> {

@@ -36,7 +36,7 @@ fn alone(options: &MergeOptions, file: &Path) -> Result<ExitStatus, Failure> {
     while let Some(parts) = player.step()? {
         progress.at(player.read());
         for (_, flow) in parts {
-            progress.aside(|| teller.flow(&flow))?;
+            progress.result(|| teller.flow(&flow))?;
         }
     }
     drop(progress);
@@ -77,7 +77,7 @@ fn together(options: &MergeOptions, files: &[PathBuf]) -> Result<ExitStatus, Fai
         for flow in joiner.ready(&hosts) {
             groups.add(&flow);
             point::sums(&mut points, &flow);
-            progress.aside(|| teller.flow(&flow))?;
+            progress.result(|| teller.flow(&flow))?;
         }
         progress.at(size + players.iter().map(Player::read).sum::<u64>());
     }

@@ -9,7 +9,7 @@ use legacy::Legacy;
 use next_generation::NextGeneration;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tracer_core::capture::{Interface, Packet, Records};
 use tracer_core::event::Counter;
 use tracer_core::recording::{Record, Source};
@@ -130,17 +130,11 @@ impl CaptureFile {
         })
     }
 
-    /// As it is called in reports.
-    fn host(&self) -> String {
-        let name = self.path.file_name().unwrap_or(self.path.as_os_str());
-        name.to_string_lossy().into_owned()
-    }
-
     /// Reads on until there is something to tell.
     fn read_on(&mut self) -> Result<(), Trouble> {
-        let host = self.host();
+        let path = &self.path;
         let began = |at, interfaces: &[Interface]| {
-            Records::new(&host, env!("CARGO_PKG_VERSION"), at, interfaces)
+            Records::new(&host(path), env!("CARGO_PKG_VERSION"), at, interfaces)
         };
         // Described before the first packet.
         let interfaces = match self.records {
@@ -207,7 +201,13 @@ impl CaptureFile {
     }
 }
 
-fn error(path: &std::path::Path, trouble: Trouble) -> SourceError {
+/// What a capture is called in reports.
+fn host(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
+fn error(path: &Path, trouble: Trouble) -> SourceError {
     let name = path.display().to_string();
     match trouble {
         Trouble::Unreadable(error) => SourceError::Unreadable(name, error),
