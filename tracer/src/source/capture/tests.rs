@@ -46,10 +46,12 @@ impl Drop for Scratch {
 }
 
 fn events(records: &[Record]) -> Vec<&Event> {
-    let event = |record| match record {
-        &Record::Event(ref event) => Some(&**event),
-        _ => None,
-    };
+    fn event(record: &Record) -> Option<&Event> {
+        match record {
+            Record::Event(event) => Some(event),
+            _ => None,
+        }
+    }
     records.iter().filter_map(event).collect()
 }
 
