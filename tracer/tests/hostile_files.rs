@@ -5,6 +5,7 @@
 //! SRCTRACE_FUZZ_CASES=100000 cargo test --release -p srctrace --test hostile_files
 //! ```
 
+#[allow(unreachable_pub, reason = "the fuzz targets share it")]
 mod played;
 
 use played::{merge, seal};

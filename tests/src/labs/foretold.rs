@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
@@ -82,11 +83,16 @@ fn is_certain(flow: &Value) -> bool {
     let mut requests = rewrites.filter(|rewrite| rewrite["direction"] == "request");
     (code == "source-preserved" || code == "source-rewritten")
         && flow["delivery"]["code"] != "dropped"
-        && flow["origin"]["netns_name"].is_string()
+        && flow["origin"]["netns_name"].as_str().is_some_and(is_there)
         // Foretold is what this node's pods, itself and clients of either may send, and not who lies beyond.
         && flow["origin"]["kind"] != "external"
         && !codes.any(|code| OTHERWISE.contains(&code))
         && requests.all(|rewrite| rewrite["agent"] == "netfilter" && !rewrite["rule"].is_null())
+}
+
+/// A lab's namespace that was deleted meanwhile cannot be asked about.
+fn is_there(netns: &str) -> bool {
+    !netns.starts_with("stlab-") || Path::new("/run/netns").join(netns).exists()
 }
 
 /// What is asked for a flow: the arguments.
@@ -141,8 +147,9 @@ fn one(lab: &Lab, flow: &Value) -> Result<()> {
 fn on_map(lab: &Lab, flow: &Value, maps: &mut BTreeMap<String, Vec<Value>>) -> Result<()> {
     let origin = &flow["origin"];
     let netns = origin["netns_name"].as_str().unwrap_or_default();
-    // Clients from outside have no map.
-    if origin["kind"] == "external" {
+    let dst: IpAddr = flow["flow"]["dst"].as_str().unwrap_or_default().parse()?;
+    // Clients from outside have no map, and loopback addresses are on none.
+    if origin["kind"] == "external" || dst.is_loopback() {
         return Ok(());
     }
     if !maps.contains_key(netns) {
@@ -155,7 +162,6 @@ fn on_map(lab: &Lab, flow: &Value, maps: &mut BTreeMap<String, Vec<Value>>) -> R
         .iter()
         .filter(|line| line["origin"]["kind"] == origin["kind"]);
     let of: Vec<&Value> = of.collect();
-    let dst: IpAddr = flow["flow"]["dst"].as_str().unwrap_or_default().parse()?;
     let line = longest(&of, dst)?;
     let seen = outcome(flow);
     // A sender of several addresses has its map with one of them.

@@ -225,7 +225,11 @@ impl Output {
 /// The namespaces of a lab that are not the outside world.
 fn scope_of(lab: &Lab) -> Vec<String> {
     let inside = lab.spaces().iter().filter(|ns| !ns.starts_with("peer"));
-    inside.map(|ns| lab.netns(ns)).collect()
+    let named = inside.map(|ns| lab.netns(ns));
+    // One that was deleted meanwhile cannot be asked for.
+    named
+        .filter(|netns| Path::new("/run/netns").join(netns).exists())
+        .collect()
 }
 
 /// Lets the child keep `fd` and tells it the number by `SRCTRACE_READY_FD`.

@@ -13,7 +13,7 @@ const START: usize = 12;
 
 /// A recording's checksums are made right again: else a wound would be found out at once, and nothing behind them
 /// be tried.
-pub(crate) fn seal(bytes: &mut [u8]) {
+pub fn seal(bytes: &mut [u8]) {
     let mut at = START;
     while let Some(frame) = bytes.get_mut(at..) {
         let Some((head, rest)) = frame.split_at_mut_checked(FRAME) else {
@@ -78,7 +78,7 @@ impl Played {
 ///
 /// # Errors
 /// When one of them cannot be read to its end.
-pub(crate) fn merge(paths: [&Path; 2]) -> Result<usize, SourceError> {
+pub fn merge(paths: [&Path; 2]) -> Result<usize, SourceError> {
     let mut estimate = Estimate::new(2);
     let mut census = Census::default();
     let mut flows = 0;
