@@ -148,8 +148,8 @@ fn on_map(lab: &Lab, flow: &Value, maps: &mut BTreeMap<String, Vec<Value>>) -> R
     let origin = &flow["origin"];
     let netns = origin["netns_name"].as_str().unwrap_or_default();
     let dst: IpAddr = flow["flow"]["dst"].as_str().unwrap_or_default().parse()?;
-    // Clients from outside have no map, and loopback addresses are on none.
-    if origin["kind"] == "external" || dst.is_loopback() {
+    // Loopback addresses are on no map.
+    if dst.is_loopback() {
         return Ok(());
     }
     if !maps.contains_key(netns) {
