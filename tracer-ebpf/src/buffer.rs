@@ -19,26 +19,20 @@ const MAX_TAGS: u32 = 2;
 /// How many bytes are read of every packet: addresses, and all headers of most.
 const GLANCE: usize = 64;
 
-/// A packet in its buffer, from the network header on.
+/// A packet in its buffer, from the network header on. It lives in memory and is read anew at every
+/// step, as the parser's cursor: the verifier, which follows each way to a packet (tags, tunnels) by
+/// itself, sees the ways meet again.
+#[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Packet {
     from: u64,
     /// Bytes that lie in one piece.
     linear: u32,
     /// All its bytes.
-    pub(crate) len: u32,
+    len: u32,
 }
 
 impl Packet {
-    /// The half word at `at`, from network order.
-    #[inline(always)]
-    pub(crate) fn half(&self, at: u32) -> Option<u16> {
-        if at + 2 > self.linear {
-            return None;
-        }
-        memory::at::<[u8; 2]>(self.from + u64::from(at), 0).map(u16::from_be_bytes)
-    }
-
     /// One whose headers were all read.
     #[inline(always)]
     pub(crate) fn read(len: u32) -> Self {
@@ -48,11 +42,26 @@ impl Packet {
             len,
         }
     }
+
+    /// The half word at `at`, from network order.
+    #[inline(always)]
+    pub(crate) fn half(&self, at: u32) -> Option<u16> {
+        if at + 2 > forget(&self.linear) {
+            return None;
+        }
+        memory::at::<[u8; 2]>(forget(&self.from) + u64::from(at), 0).map(u16::from_be_bytes)
+    }
+
+    /// All its bytes.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> u32 {
+        forget(&self.len)
+    }
 }
 
 /// Finds the network header and reads the first bytes from there on.
 #[inline(always)]
-pub(crate) fn glance(work: &mut Work) -> Option<Packet> {
+pub(crate) fn glance(work: &mut Work) -> Option<()> {
     let data = field!(work.skb, offset!(skb_data), u64)?;
     let len = field!(work.skb, offset!(skb_len), u32)?;
     let paged = field!(work.skb, offset!(skb_data_len), u32)?;
@@ -67,35 +76,43 @@ pub(crate) fn glance(work: &mut Work) -> Option<Packet> {
     if skip >= u64::from(linear) {
         return None;
     }
-    let packet = Packet {
+    work.packet = Packet {
         from: data + skip,
         linear: linear - skip as u32,
         len: len - skip as u32,
     };
-    work.valid = memory::head::<GLANCE>(work, packet.from, packet.linear)?;
-    Some(packet)
+    beginning::<GLANCE>(work)
 }
 
-/// The packet that begins `at` bytes behind another one's network header; reads its first bytes.
+/// Reads the first bytes of the packet.
 #[inline(always)]
-pub(crate) fn behind(work: &mut Work, packet: Packet, at: u32) -> Option<Packet> {
-    if at >= packet.linear {
+fn beginning<const MOST: usize>(work: &mut Work) -> Option<()> {
+    let (from, linear) = (forget(&work.packet.from), forget(&work.packet.linear));
+    work.valid = memory::head::<MOST>(work, from, linear)?;
+    Some(())
+}
+
+/// Goes on to the packet that begins `at` bytes behind the network header; reads its first bytes.
+#[inline(always)]
+pub(crate) fn go_inside(work: &mut Work, at: u32) -> Option<()> {
+    let packet = &mut work.packet;
+    let (from, linear, len) = (forget(&packet.from), forget(&packet.linear), packet.len());
+    if at >= linear {
         return None;
     }
-    let inner = Packet {
-        from: packet.from + u64::from(at),
-        linear: packet.linear - at,
-        len: packet.len - at,
+    *packet = Packet {
+        from: from + u64::from(at),
+        linear: linear - at,
+        len: len - at,
     };
-    work.valid = memory::head::<GLANCE>(work, inner.from, inner.linear)?;
-    Some(inner)
+    beginning::<GLANCE>(work)
 }
 
 /// Reads the rest of the headers, where there is more than the glance took.
 #[inline(always)]
-pub(crate) fn whole_head(work: &mut Work, packet: Packet) -> Option<()> {
-    if !direct::only() && packet.linear > GLANCE as u32 {
-        work.valid = memory::head::<HEAD>(work, packet.from, packet.linear)?;
+pub(crate) fn whole_head(work: &mut Work) -> Option<()> {
+    if !direct::only() && forget(&work.packet.linear) > GLANCE as u32 {
+        return beginning::<HEAD>(work);
     }
     Some(())
 }

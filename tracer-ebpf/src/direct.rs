@@ -45,7 +45,7 @@ pub(crate) fn leaves(at: u8) -> bool {
 
 /// Reads the buffer and its packet into `work`.
 #[inline(always)]
-pub(crate) fn read(work: &mut Work, skb: *mut __sk_buff) -> Option<Packet> {
+pub(crate) fn read(work: &mut Work, skb: *mut __sk_buff) -> Option<()> {
     describe(work, skb)?;
     let skip = network(skb)?;
     let len = shown!(skb, len).checked_sub(skip).filter(|len| *len > 0)?;
@@ -61,7 +61,8 @@ pub(crate) fn read(work: &mut Work, skb: *mut __sk_buff) -> Option<Packet> {
     };
     work.valid = want;
     work.vlan = 0;
-    (failed == 0).then_some(Packet::read(len))
+    work.packet = Packet::read(len);
+    (failed == 0).then_some(())
 }
 
 /// Writes what is shown of the buffer to where `struct sk_buff` would be.

@@ -1,6 +1,6 @@
 //! One packet at one tap: read it, decide whether it is ours, tell what is new about it.
 
-use crate::buffer::{self, Packet};
+use crate::buffer;
 use crate::memory;
 use crate::state::{SCOPE, WORK, Work, config, count, learned_any, offset};
 use crate::{
@@ -26,7 +26,7 @@ pub(crate) struct Sighting {
 #[inline(always)]
 pub(crate) fn observe(seen: &Sighting) {
     let Some(work) = enter(seen) else { return };
-    let _ = read(work, seen.skb).and_then(|packet| look(work, seen, packet));
+    let _ = read(work, seen.skb).and_then(|()| look(work, seen));
     work.busy = 0;
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn observe_direct(tap: u8, skb: *mut __sk_buff) {
         ifindex: 0,
     };
     let Some(work) = enter(&seen) else { return };
-    let _ = direct::read(work, skb).and_then(|packet| look(work, &seen, packet));
+    let _ = direct::read(work, skb).and_then(|()| look(work, &seen));
     work.busy = 0;
 }
 
@@ -63,26 +63,26 @@ fn enter(seen: &Sighting) -> Option<&'static mut Work> {
 
 /// Reads the buffer and the beginning of its packet.
 #[inline(always)]
-fn read(work: &mut Work, skb: u64) -> Option<Packet> {
+fn read(work: &mut Work, skb: u64) -> Option<()> {
     memory::skb(work, skb)?;
     buffer::glance(work)
 }
 
 #[inline(always)]
-fn look(work: &mut Work, seen: &Sighting, packet: Packet) -> Option<()> {
-    let packet = unwrap::innermost(work, packet)?;
+fn look(work: &mut Work, seen: &Sighting) -> Option<()> {
+    unwrap::innermost(work)?;
     if !glance::may_be_ours(work) && !glance::may_be_followed(work) {
         return None; // the way of nearly every packet on a node: as short as can be
     }
-    let sum = settled::sum(work, seen.ifindex);
-    if settled::is_known(sum) {
+    work.sum = settled::sum(work, seen.tap, seen.ifindex);
+    if settled::is_known(forget(&work.sum)) {
         return None;
     }
-    is_ours(work, seen, packet)?;
+    is_ours(work, seen)?;
     work.event.print.wire_packets = buffer::wire_packets(work);
-    policy::judge(work);
+    policy::judge(work, policy::is_wire(seen.tap));
     if forget(&work.opens) == 0 {
-        settled::learn(sum);
+        settled::learn(forget(&work.sum));
     }
     if forget(&work.event.reasons) != 0 {
         tell(work, seen.tap);
@@ -92,13 +92,13 @@ fn look(work: &mut Work, seen: &Sighting, packet: Packet) -> Option<()> {
 
 /// Fills the event in with what the next steps need; `None` when the packet is not ours.
 #[inline(always)]
-fn is_ours(work: &mut Work, seen: &Sighting, packet: Packet) -> Option<()> {
+fn is_ours(work: &mut Work, seen: &Sighting) -> Option<()> {
     clear(&mut work.event);
     work.event.kind = event_kind::PACKET;
     work.event.tap = seen.tap;
     work.event.skb = seen.skb;
-    buffer::whole_head(work, packet)?;
-    parse_packet(work, packet.len)?;
+    buffer::whole_head(work)?;
+    parse_packet(work, work.packet.len())?;
     buffer::note(work);
     if forget(&work.wrap) != 0 {
         work.event.wrap = work.wrap as u8;

@@ -5,17 +5,19 @@ use crate::direct;
 use crate::state::{FLOWS, Work, config};
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
 use tracer_common::{
-    FlowKey, FlowState, MAX_OPENINGS, RawEvent, config_flags, ip_proto, present, reason, tap,
+    FlowKey, FlowState, MAX_OPENINGS, RawEvent, config_flags, present, reason, tap,
 };
+use tracer_ebpf::parse::forget;
 
 const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const TRANSITIONS: u8 = FIN | SYN | RST;
 
-/// Counts the packet and notes in `work.event.reasons` why it is to be told; zero: it is not.
+/// Counts the packet and notes in `work.event.reasons` why it is to be told; zero: it is not. `wire`: the
+/// packet's tap tells of the flow's progress; see [`is_wire`].
 #[inline(never)]
-pub(crate) fn judge(work: &mut Work) {
+pub(crate) fn judge(work: &mut Work, wire: bool) {
     let nfct = work.nfct;
     let event = &mut work.event;
     let key = FlowKey {
@@ -26,10 +28,8 @@ pub(crate) fn judge(work: &mut Work) {
         pad: [0; 7],
     };
     // Payload that a tap beside a tracepoint may be the only one to read.
-    let is_data =
-        !is_wire(event.tap) && event.present & present::TCP != 0 && event.print.payload_len != 0;
-    let mut opens = is_data;
-    event.reasons = match FLOWS.get_ptr_mut(key) {
+    let mut opens = !wire && event.present & present::TCP != 0 && event.print.payload_len != 0;
+    match FLOWS.get_ptr_mut(key) {
         None => first(event, &key, nfct),
         Some(state) => {
             // SAFETY: the map's value stays in place during the program run; counters are atomic, the
@@ -37,9 +37,9 @@ pub(crate) fn judge(work: &mut Work) {
             let state = unsafe { &mut *state };
             opens &= state.data < MAX_OPENINGS;
             state.data += u8::from(opens);
-            next(event, state, nfct)
+            next(event, state, nfct, wire);
         }
-    };
+    }
     if opens {
         clock::stamp(event);
     }
@@ -48,7 +48,7 @@ pub(crate) fn judge(work: &mut Work) {
 
 /// The first packet with this tuple at this tap.
 #[inline(always)]
-fn first(event: &mut RawEvent, key: &FlowKey, nfct: u64) -> u16 {
+fn first(event: &mut RawEvent, key: &FlowKey, nfct: u64) {
     clock::stamp(event);
     event.packets = u64::from(event.print.wire_packets);
     event.bytes = u64::from(event.l3_len);
@@ -65,122 +65,112 @@ fn first(event: &mut RawEvent, key: &FlowKey, nfct: u64) -> u16 {
         tick: clock::ticks(),
     };
     let _ = FLOWS.insert(key, state, 0);
-    reason::FIRST | transition_reasons(event) | data_reason(event)
+    because(event, reason::FIRST);
+    if event.present & present::TCP != 0 && event.print.tcp_flags & TRANSITIONS != 0 {
+        because(event, reason::FLAGS);
+    }
+    if event.print.payload_len != 0 {
+        because(event, reason::DATA);
+    }
+}
+
+/// Notes a reason. By memory, and read anew when all are collected: the verifier would else follow every
+/// combination of them by itself.
+#[inline(always)]
+fn because(event: &mut RawEvent, why: u16) {
+    let all = forget(&event.reasons) | why;
+    // SAFETY: an exclusive reference is valid for writes.
+    unsafe { (&raw mut event.reasons).write_volatile(all) };
 }
 
 /// A later packet.
 #[inline(always)]
-fn next(event: &mut RawEvent, state: &mut FlowState, nfct: u64) -> u16 {
+fn next(event: &mut RawEvent, state: &mut FlowState, nfct: u64, wire: bool) {
     add(&raw mut state.packets, u64::from(event.print.wire_packets));
     add(&raw mut state.bytes, u64::from(event.l3_len));
     event.packets = state.packets;
     event.bytes = state.bytes;
-    let why = changes(event, state, nfct);
-    if why != 0 {
+    changes(event, state, nfct, wire);
+    if forget(&event.reasons) != 0 {
         clock::stamp(event);
         state.told_ns = event.time_ns;
     }
-    why
 }
 
 /// Compares with the packet before and remembers this one.
 #[inline(always)]
-fn changes(event: &mut RawEvent, state: &mut FlowState, nfct: u64) -> u16 {
-    let mut why = 0;
+fn changes(event: &mut RawEvent, state: &mut FlowState, nfct: u64, wire: bool) {
     if state.nfct != nfct {
         state.nfct = nfct;
-        why |= reason::CONNTRACK;
+        because(event, reason::CONNTRACK);
     }
     if state.mark != event.mark {
         state.mark = event.mark;
-        why |= reason::MARK;
+        because(event, reason::MARK);
     }
-    if is_wire(event.tap) {
-        why |= progress(event, state);
-        why |= sign_of_life(event, state);
+    if wire {
+        progress(event, state);
+        sign_of_life(event, state);
     }
     if event.present & present::QUOTED != 0 {
-        why |= reason::QUOTES;
+        because(event, reason::QUOTES);
     }
     if config!(flags) & config_flags::EACH_PACKET != 0 {
-        why |= reason::EACH;
+        because(event, reason::EACH);
     }
-    why
 }
 
 /// Whether nothing was told for long; looked at once a tick.
 #[inline(always)]
-fn sign_of_life(event: &mut RawEvent, state: &mut FlowState) -> u16 {
+fn sign_of_life(event: &mut RawEvent, state: &mut FlowState) {
     let tick = clock::ticks();
     if state.tick == tick {
-        return 0;
+        return;
     }
     state.tick = tick;
     clock::stamp(event);
     if event.time_ns.wrapping_sub(state.told_ns) > config!(keepalive_ns) {
-        return reason::KEEPALIVE;
+        because(event, reason::KEEPALIVE);
     }
-    0
 }
 
 /// A tc tap tells only what the tracepoint beside it cannot: it leaves the flow's progress to it,
 /// where there is one.
 #[inline(always)]
-fn is_wire(tap: u8) -> bool {
+pub(crate) fn is_wire(tap: u8) -> bool {
     tap == tap::RECEIVE || tap == tap::TRANSMIT || direct::only()
 }
 
 /// Flags, first data and retransmissions.
 #[inline(always)]
-fn progress(event: &RawEvent, state: &mut FlowState) -> u16 {
-    let mut why = 0;
+fn progress(event: &mut RawEvent, state: &mut FlowState) {
     if event.print.payload_len != 0 && state.data == 0 {
         state.data = 1;
-        why |= data_reason(event);
+        because(event, reason::DATA);
     }
     if event.present & present::TCP == 0 {
-        return why;
+        return;
     }
     let flags = event.print.tcp_flags & TRANSITIONS;
     if flags & !state.flags != 0 {
-        why |= reason::FLAGS;
+        because(event, reason::FLAGS);
     }
     let end = end_of_range(event);
     let advance = end.wrapping_sub(state.next_seq) as i32;
     let occupies = event.print.payload_len != 0 || flags & (SYN | FIN) != 0;
     if flags & SYN != 0 && advance != 0 {
-        why |= reason::FLAGS; // a new connection on an old tuple
+        because(event, reason::FLAGS); // a new connection on an old tuple
         state.next_seq = end;
         state.flags = flags;
         state.data = u8::from(event.print.payload_len != 0);
-        return why;
+        return;
     }
     if occupies && advance <= 0 {
-        why |= reason::RETRANSMISSION;
+        because(event, reason::RETRANSMISSION);
     } else if advance > 0 {
         state.next_seq = end;
     }
     state.flags |= flags;
-    why
-}
-
-#[inline(always)]
-fn transition_reasons(event: &RawEvent) -> u16 {
-    let tcp = event.tuple.proto == ip_proto::TCP;
-    if tcp && event.print.tcp_flags & TRANSITIONS != 0 {
-        reason::FLAGS
-    } else {
-        0
-    }
-}
-
-#[inline(always)]
-fn data_reason(event: &RawEvent) -> u16 {
-    if event.print.payload_len != 0 {
-        reason::DATA
-    } else {
-        0
-    }
 }
 
 /// The sequence number after this segment; SYN and FIN count one each.

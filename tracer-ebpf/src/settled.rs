@@ -20,21 +20,22 @@ struct Table([UnsafeCell<u64>; PLACES]);
 // SAFETY: aligned words are read and written whole, and one that another CPU replaced is a miss.
 unsafe impl Sync for Table {}
 
-/// The sum of what makes a packet different; zero: it is to be looked at in any case.
+/// The sum of what makes a packet different; zero: it is to be looked at in any case. `at`, the tap,
+/// is known to the compiler: of the tracepoints' programs nothing of this is a part.
 #[inline(always)]
-pub(crate) fn sum(work: &Work, ifindex: u32) -> u64 {
-    let tap = forget(&work.tap);
-    let wire = tap == u32::from(tap::RECEIVE) || tap == u32::from(tap::TRANSMIT);
+pub(crate) fn sum(work: &Work, at: u8, ifindex: u32) -> u64 {
+    if at == tap::RECEIVE || at == tap::TRANSMIT {
+        return 0;
+    }
     let nfct = buffer::nfct(work);
-    if wire || direct::only() || config!(flags) & config_flags::EACH_PACKET != 0 || nfct & 7 == NEW
-    {
+    if direct::only() || config!(flags) & config_flags::EACH_PACKET != 0 || nfct & 7 == NEW {
         return 0;
     }
     let Some(headers) = headers(work) else {
         return 0;
     };
     let mark = u64::from(buffer::mark(work).unwrap_or(0));
-    let place = u64::from(ifindex) << 8 | u64::from(tap);
+    let place = u64::from(ifindex) << 8 | u64::from(at);
     add(add(add(headers, nfct), mark), place) | 1
 }
 

@@ -1,5 +1,6 @@
 //! Everything the programs share: constants from user space, maps, per-CPU scratch space.
 
+use crate::buffer::Packet;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
 use core::cell::UnsafeCell;
@@ -123,6 +124,8 @@ pub(crate) struct Work {
     pub(crate) nf_conn: [u8; NF_CONN],
     pub(crate) event: RawEvent,
     pub(crate) cursors: Cursors,
+    /// Where the packet is that `head` holds the beginning of.
+    pub(crate) packet: Packet,
     /// Address of the `struct sk_buff`.
     pub(crate) at: u64,
     /// `skb->_nfct`, if this kernel has it.
@@ -131,6 +134,11 @@ pub(crate) struct Work {
     pub(crate) valid: u64,
     /// One of [`tracer_common::wrap`], where `head` holds a packet that is inside another one; else zero.
     pub(crate) wrap: u64,
+    /// How far behind the network header a packet inside begins.
+    pub(crate) inside: u32,
+    pad: u32,
+    /// See `settled::sum`.
+    pub(crate) sum: u64,
     /// A VLAN tag that stood in the frame; see `buffer::tag`.
     pub(crate) vlan: u32,
     /// One of [`tracer_common::tap`].

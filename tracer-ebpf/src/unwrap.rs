@@ -5,11 +5,11 @@
 //! know the packet again stands in it, at either end. Nothing of this is asked of packets that do not look
 //! like it.
 
-use crate::buffer::{self, Packet};
+use crate::buffer;
 use crate::memory::field;
 use crate::state::Work;
 use crate::{direct, filter};
-use tracer_common::{RawTuple, family, ip_proto, wrap};
+use tracer_common::{family, ip_proto, wrap};
 use tracer_ebpf::parse::forget;
 
 /// UDP ports of VXLAN: IANA's, and the one that Linux had before.
@@ -38,28 +38,30 @@ struct Inside {
     proto: u16,
 }
 
-/// The packet to look at: the one inside, which `work.head` then holds, or the one that was read. An outer
-/// packet that is asked for by its own addresses is looked at itself.
+/// Goes on to the packet to look at: to the one inside, which `work.head` then holds, or to none but the one
+/// that was read. An outer packet that is asked for by its own addresses is looked at itself.
 #[inline(always)]
-pub(crate) fn innermost(work: &mut Work, packet: Packet) -> Option<Packet> {
+pub(crate) fn innermost(work: &mut Work) -> Option<()> {
     work.wrap = 0;
     if direct::only() {
-        return Some(packet);
+        return Some(());
     }
     let transport = transport(work);
     if transport == 0 || !is_tunnel(work, transport) {
-        return Some(packet);
+        return Some(());
     }
-    let Some((wrap, at)) = find(work, &packet, transport) else {
-        return Some(packet);
+    let Some((wrap, at)) = find(work, transport) else {
+        return Some(());
     };
+    // By memory: see `buffer::Packet`.
+    work.inside = at;
     describe(work, transport);
     if is_asked_for(work) {
-        return Some(packet);
+        return Some(());
     }
-    let inner = buffer::behind(work, packet, at)?;
+    buffer::go_inside(work, forget(&work.inside))?;
     work.wrap = u64::from(wrap);
-    Some(inner)
+    Some(())
 }
 
 /// Where the transport header of a plain packet begins; zero for others: with options, fragments.
@@ -110,8 +112,9 @@ fn is_tunnel(work: &Work, transport: u32) -> bool {
 
 /// How the packet is wrapped, and where its network header is.
 #[inline(always)]
-fn find(work: &Work, packet: &Packet, transport: u32) -> Option<(u8, u32)> {
-    let inside = tunnel(work, packet, transport)?;
+fn find(work: &Work, transport: u32) -> Option<(u8, u32)> {
+    let packet = &work.packet;
+    let inside = tunnel(work, transport)?;
     if inside.proto != FRAME {
         let is_ip = inside.proto == IPV4 || inside.proto == IPV6;
         return is_ip.then_some((inside.wrap, inside.at));
@@ -126,7 +129,8 @@ fn find(work: &Work, packet: &Packet, transport: u32) -> Option<(u8, u32)> {
 }
 
 #[inline(always)]
-fn tunnel(work: &Work, packet: &Packet, transport: u32) -> Option<Inside> {
+fn tunnel(work: &Work, transport: u32) -> Option<Inside> {
+    let packet = &work.packet;
     match proto(work, transport) {
         ip_proto::UDP if port(work, transport) == GENEVE => {
             let first = packet.half(transport + 8)?;
@@ -168,30 +172,40 @@ fn tunnel(work: &Work, packet: &Packet, transport: u32) -> Option<Inside> {
     }
 }
 
-/// Notes the outer packet's tuple. A function of its own for its stack.
+/// Notes the outer packet's tuple, a word at a time: what the compiler makes of copies and of an empty tuple
+/// are loops over bytes. A function of its own for its stack.
 #[inline(never)]
 fn describe(work: &mut Work, transport: u32) {
+    let is_v4 = transport == 20;
     let proto = proto(work, transport);
     let head = &work.head.0;
+    let word = |at: usize| field!(head, at, u32).unwrap_or(0);
     let outer = &mut work.event.outer;
-    *outer = RawTuple::default();
-    if transport == 20 {
-        outer.family = family::V4;
-        outer.src[..4].copy_from_slice(&head[12..16]);
-        outer.dst[..4].copy_from_slice(&head[16..20]);
-    } else {
-        outer.family = family::V6;
-        outer.src.copy_from_slice(&head[8..24]);
-        outer.dst.copy_from_slice(&head[24..40]);
+    let words = (&raw mut *outer).cast::<u32>();
+    let mut i = 0;
+    while i < 4 {
+        let (src, dst) = match is_v4 {
+            true if i == 0 => (word(12), word(16)),
+            true => (0, 0),
+            false => (word(8 + 4 * i), word(24 + 4 * i)),
+        };
+        // SAFETY: a tuple is aligned as a word, and begins with two addresses of four words each.
+        unsafe {
+            words.add(i).write_volatile(src);
+            words.add(4 + i).write_volatile(dst);
+        }
+        i += 1;
     }
+    let ports = match proto {
+        ip_proto::UDP if is_v4 => word(20),
+        ip_proto::UDP => word(40),
+        _ => 0,
+    };
+    // SAFETY: the two ports follow the addresses.
+    unsafe { words.add(8).write_volatile(ports) };
+    outer.family = if is_v4 { family::V4 } else { family::V6 };
     outer.proto = proto;
-    if proto == ip_proto::UDP && transport == 20 {
-        outer.sport.copy_from_slice(&head[20..22]);
-        outer.dport.copy_from_slice(&head[22..24]);
-    } else if proto == ip_proto::UDP {
-        outer.sport.copy_from_slice(&head[40..42]);
-        outer.dport.copy_from_slice(&head[42..44]);
-    }
+    outer.pad = [0; 2];
 }
 
 #[inline(never)]

@@ -81,6 +81,8 @@ impl OpenVpn {
     fn key(&self, name: &str) -> Result<String> {
         let path = |end: &str| self.folder.0.join(format!("{name}.{end}"));
         let mut make = Command::new("openssl");
+        // All that it needs is said here: where there is no configuration file it would refuse to begin.
+        make.env("OPENSSL_CONF", "/dev/null");
         make.args(["req", "-x509", "-newkey", "ec", "-pkeyopt"])
             .args(["ec_paramgen_curve:prime256v1", "-nodes", "-days", "3650"])
             .arg("-subj")

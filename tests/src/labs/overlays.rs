@@ -72,6 +72,8 @@ struct Kind {
     link: fn(&str, &str) -> String,
     /// Whether it carries Ethernet frames.
     frames: bool,
+    /// The last digit of its underlay addresses, 192.168.50.1x and .2x: the device's first (0) or second (1).
+    end: u8,
 }
 
 const VXLAN: Kind = Kind {
@@ -79,18 +81,25 @@ const VXLAN: Kind = Kind {
         format!("vxlan id 7 dstport 8472 local {local} remote {remote} srcport 40000 40001")
     },
     frames: true,
+    end: 1,
 };
+/// It has no address of its own, and takes packets from its `remote` only.
 const GENEVE: Kind = Kind {
     link: |_, remote| format!("geneve id 7 remote {remote}"),
     frames: true,
+    end: 0,
 };
+/// As Calico and flannel have it: no `remote`, routes name it. Else the far end would refuse a packet whose outer
+/// source was rewritten.
 const IPIP: Kind = Kind {
-    link: |local, remote| format!("ipip local {local} remote {remote}"),
+    link: |local, _| format!("ipip local {local}"),
     frames: false,
+    end: 1,
 };
 const GRE: Kind = Kind {
-    link: |local, remote| format!("gre local {local} remote {remote} key 7"),
+    link: |local, _| format!("gre local {local} key 7"),
     frames: false,
+    end: 1,
 };
 
 /// What the first node's rules do, and what must be said.
@@ -154,7 +163,8 @@ const CLEARED: Story = Story {
 fn ground(kind: &Kind) -> Topology {
     let mut net = Topology::new("overlay");
     for (node, pod, n, other) in [("node", "pod", 1, 2), ("node2", "pod2", 2, 1)] {
-        let (own, far) = (format!("192.168.50.{n}1"), format!("192.168.50.{other}1"));
+        let end = |n: i32| format!("192.168.50.{n}{}", kind.end);
+        let (own, far) = (end(n), end(other));
         let host = if n == 1 { 10 } else { 11 };
         net.forward(node)
             .veth((pod, "p0"), (node, "veth-pod"))
@@ -170,12 +180,16 @@ fn ground(kind: &Kind) -> Topology {
             String::new()
         };
         let link = (kind.link)(&own, &far);
+        let hop = match kind.frames {
+            true => format!("via 10.244.0.{other}0"),
+            false => format!("via {far} dev ov0 onlink"),
+        };
         net.addr(node, "eth0", &format!("192.168.50.{n}0/24"))
-            .addr(node, "eth0", &format!("{own}/24"))
+            .addr(node, "eth0", &format!("192.168.50.{n}1/24"))
             .ip(node, &format!("link add ov0 {mac}type {link}"))
             .ip(node, "link set ov0 up")
             .ip(node, &format!("addr add 10.244.0.{n}0/24 dev ov0"))
-            .route(node, &format!("10.77.{other}.0/24 via 10.244.0.{other}0"));
+            .route(node, &format!("10.77.{other}.0/24 {hop}"));
         if kind.frames {
             let known = format!("10.244.0.{other}0 lladdr 02:00:00:00:00:0{other}");
             net.ip(node, &format!("neigh add {known} dev ov0 nud permanent"));
