@@ -8,6 +8,7 @@ pub mod netkit;
 pub mod netns;
 pub mod openvpn;
 pub mod redirect;
+mod resolv;
 pub mod rewriter;
 mod rules;
 mod service;
@@ -22,6 +23,7 @@ use anyhow::{Context as _, Result, bail};
 
 pub use agent_loop::{AgentLoop, Which};
 pub use container::{Container, Running};
+pub use resolv::Resident;
 pub use rules::Agent;
 pub use service::Service;
 pub use topology::{End, Topology};

@@ -20,6 +20,7 @@ mod ground;
 mod hostile;
 mod job;
 mod kubelet;
+mod ladder;
 mod leftovers;
 mod links;
 mod lockdown;
@@ -272,5 +273,6 @@ fn late() -> Vec<&'static [Case]> {
         overlays::VIRTUAL_CASES,
         proxies::CLSACT_CASES,
         config::CASES,
+        ladder::CASES,
     ]
 }

@@ -121,6 +121,8 @@ pub fn normal(key: &str, value: Value, names: &Names) -> Value {
         Value::String(text) if key == "evidence" && (text == "observed" || text == "replayed") => {
             json!("<observed or replayed>")
         }
+        // A rung names its flows by their ids.
+        Value::String(_) if key == "flows" => json!("<id>"),
         Value::Number(number) if key == "netns" => Value::String(names.apply(&number.to_string())),
         Value::String(text) => {
             let text = without_hashed_port_in(&names.apply(&text));

@@ -16,6 +16,7 @@ mod map;
 mod point;
 mod read;
 mod rewrite;
+mod rung;
 mod summary;
 mod tuple;
 
@@ -39,6 +40,7 @@ pub use rewrite::{
     AddrPort, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence, RewriteField, RewriteHook,
     Rule, RuleEvidence, Tc, Where,
 };
+pub use rung::{Layer, Rung, RungBy, RungCode};
 pub use summary::{Capability, Events, ExpectLine, Flows, Group, ObservedBy, Summary, Unavailable};
 pub use tuple::{ProtoName, ProtoTuple, TupleView};
 
@@ -76,4 +78,6 @@ pub enum Line {
     Plan(Box<PlanReport>),
     /// The smallest edit that gives what is wanted (`explain --want`).
     Edit(Box<EditReport>),
+    /// One rung of `ladder`.
+    Rung(Box<Rung>),
 }

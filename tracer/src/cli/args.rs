@@ -3,6 +3,7 @@
 use super::agreed::LIVE;
 use super::config::ConfigArgs;
 use super::dest::{DestSpec, parse_dest};
+use super::ladder::{self, LadderArgs};
 use super::parse::{self, FromRef, NetnsRef, PodRef, PortRange};
 use super::point::{self, PointSpec};
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
@@ -92,6 +93,9 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// Try rungs from near to far until one stays silent, and name the layer: forwarding, route, policy, Service, DNS, far side
+    #[command(after_help = ladder::HELP)]
+    Ladder(Box<LadderArgs>),
     /// Print the JSON Schema of the lines that --output json prints
     Schema,
     /// Remove what a killed run with --tap clsact left on interfaces

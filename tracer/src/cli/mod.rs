@@ -9,6 +9,7 @@ mod dest;
 mod error;
 mod explain;
 mod generate;
+mod ladder;
 mod options;
 mod parse;
 mod point;
@@ -22,6 +23,7 @@ pub use dest::{DestSpec, DestTarget};
 pub use error::UsageError;
 pub use explain::{ExplainOptions, MapOptions, SenderOptions};
 pub use generate::{completions, man};
+pub use ladder::{DNS, LadderOptions, RungSpec, RungTarget};
 pub use options::{
     CheckOptions, DiffOptions, FilterOptions, Grouping, MergeOptions, OutputOptions, RecordOptions,
     StopOptions, TraceOptions,
@@ -52,6 +54,8 @@ pub enum Command {
     Explain(Box<ExplainOptions>),
     /// Tell every destination's source.
     Map(Box<MapOptions>),
+    /// Try one rung after the other.
+    Ladder(Box<LadderOptions>),
     /// Say what can be observed on this machine.
     Doctor(DoctorOutput),
     /// Print the JSON Schema of the NDJSON lines.
@@ -115,6 +119,9 @@ where
             senders: SenderOptions::from_args(senders)?,
             output: OutputOptions::without_page(&output)?,
         })),
+        Some(args::Sub::Ladder(args)) => {
+            Command::Ladder(Box::new(LadderOptions::from_args(*args)?))
+        }
         Some(args::Sub::Schema) => Command::Schema,
         Some(args::Sub::Cleanup) => Command::Cleanup,
         Some(args::Sub::Completions { shell }) => Command::Completions(shell),

@@ -69,6 +69,8 @@ pub(super) struct Live<'a> {
     recorder: Option<Recorder>,
     pub(super) pcap: Option<Pcap>,
     pub(super) gone: Gone,
+    /// A signal ended it.
+    pub(super) interrupted: bool,
 }
 
 /// Why the loop ended.
@@ -121,6 +123,7 @@ impl<'a> Live<'a> {
             recorder: None,
             pcap: None,
             gone: Gone::default(),
+            interrupted: false,
         }
     }
 
@@ -188,9 +191,9 @@ impl<'a> Live<'a> {
         &mut self,
         options: &TraceOptions,
         probes: Option<Probes>,
-        mut signals: Signals,
+        signals: &mut Signals,
     ) -> Result<ExitStatus, Failure> {
-        let outcome = self.look(options, probes, &mut signals).await;
+        let outcome = self.look(options, probes, signals).await;
         if let Err(failure @ (Failure::Closed | Failure::Output(_))) = outcome {
             return Err(failure);
         }
@@ -214,7 +217,10 @@ impl<'a> Live<'a> {
         loop {
             tokio::select! {
                 biased;
-                () = signals.any() => return Ok(Stop::Asked),
+                () = signals.any() => {
+                    self.interrupted = true;
+                    return Ok(Stop::Asked);
+                }
                 () = until(end) => return Ok(Stop::Asked),
                 changed = self.watch.changed() => self.changed(&changed?),
                 answered = super::probe::next(&mut probes) => {

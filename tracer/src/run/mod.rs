@@ -16,6 +16,7 @@ mod handover;
 mod inquire;
 mod intake;
 mod judge;
+mod ladder;
 mod lately;
 mod leftovers;
 mod library;
@@ -77,6 +78,7 @@ fn execute(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Handover(file) => handover::handover(file),
         Command::Explain(options) => explain::explain(options),
         Command::Map(options) => map::map(options),
+        Command::Ladder(options) => ladder::ladder(options),
         Command::Doctor(output) => doctor::doctor(*output),
         Command::Cleanup => leftovers::cleanup(),
         Command::Schema => print(&render::schema()),

@@ -31,6 +31,17 @@ pub(super) struct Teller {
     counting: bool,
     /// Whether the page was begun.
     begun: bool,
+    /// What is kept instead of being printed.
+    kept: Option<Kept>,
+}
+
+/// What a trace told.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Its flows.
+    pub(super) flows: Vec<Flow>,
+    /// Its sums, once it is over.
+    pub(super) summary: Option<Summary>,
 }
 
 impl Teller {
@@ -52,7 +63,22 @@ impl Teller {
             printed: 0,
             counting: false,
             begun: false,
+            kept: None,
         }
+    }
+
+    /// One that keeps everything and prints nothing.
+    pub(super) fn keeping(options: &OutputOptions, host: &str) -> Self {
+        Self {
+            kept: Some(Kept::default()),
+            packets: false,
+            ..Self::new(options, host)
+        }
+    }
+
+    /// What was kept.
+    pub(super) fn take(&mut self) -> Kept {
+        self.kept.take().unwrap_or_default()
     }
 
     pub(super) fn host(&self) -> &str {
@@ -67,6 +93,10 @@ impl Teller {
     /// One flow was judged.
     pub(super) fn flow(&mut self, flow: &Flow) -> Result<(), Failure> {
         self.told += flow.count;
+        if let Some(kept) = &mut self.kept {
+            kept.flows.push(flow.clone());
+            return Ok(());
+        }
         match (self.grouping, self.format) {
             (Grouping::Group, _) => Ok(()),
             (_, OutputFormat::Json) => self.json(&Line::Flow(Box::new(flow.clone()))),
@@ -105,6 +135,10 @@ impl Teller {
         groups: &Groups,
         agreements: &[Agreement],
     ) -> Result<(), Failure> {
+        if let Some(kept) = &mut self.kept {
+            kept.summary = Some(summary.clone());
+            return Ok(());
+        }
         let paths = groups.paths();
         let ways: Vec<Way<'_>> = paths
             .iter()

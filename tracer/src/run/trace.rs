@@ -17,14 +17,16 @@ use super::signals::Signals;
 use super::stores::stores;
 use super::taps::Taps;
 use super::tell::Teller;
-use crate::cli::{RuleMode, TapMode, TraceOptions};
+use crate::cli::{OutputOptions, RuleMode, TapMode, TraceOptions};
 use crate::kernel::{self, DropWords, KernelTypes, Programs, Reader, Ring, Sizes, features};
+use crate::render::Look;
 use crate::render::text::{self, Armed};
 use crate::sink;
 use crate::system::{Survey, SystemError, Watch, capabilities, host, symbols};
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Instant;
+use tokio::runtime::Runtime;
 use tracer_core::expect::ExitStatus;
 use tracer_core::journey::Settings;
 use tracer_core::point::Point;
@@ -40,20 +42,42 @@ pub(super) fn trace(options: &TraceOptions) -> Result<ExitStatus, Failure> {
     for note in &plan.resolved.notes {
         sink::note(&format!("srctrace: {}\n", crate::render::escape(note)));
     }
+    runtime()?.block_on(run(options, &plan, start))
+}
+
+/// Checks that it can be traced here, and makes what traces run in.
+pub(super) fn runtime() -> Result<Runtime, Failure> {
     if let Some(line) = capabilities::error(&capabilities::missing()) {
         return Err(Failure::CannotTrace(line));
     }
     host::lift_memlock();
     host::one_heap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|e| Failure::CannotTrace(format!("cannot start the event loop: {e}")))?;
-    runtime.block_on(run(options, &plan, start))
+        .map_err(|e| Failure::CannotTrace(format!("cannot start the event loop: {e}")))
 }
 
 async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<ExitStatus, Failure> {
-    let signals = Signals::listen()?;
+    let mut signals = Signals::listen()?;
+    let ready = |survey: &Survey| probe::prepare(options, plan, survey);
+    let (mut live, probes) = arm(options, plan, Teller::new, ready)?;
+    announce(options, &live, start);
+    if !options.sends() {
+        let look = look(&options.output);
+        sink::note(&text::waiting(&options.filter.describe(), look));
+    }
+    signal_ready();
+    live.run(options, probes, &mut signals).await
+}
+
+/// A trace that sees packets from now on, and what `ready` made before it was armed. To be called in a [`runtime`].
+pub(super) fn arm<'a, T>(
+    options: &TraceOptions,
+    plan: &'a Plan,
+    teller: fn(&OutputOptions, &str) -> Teller,
+    ready: impl FnOnce(&Survey) -> Result<T, Failure>,
+) -> Result<(Live<'a>, T), Failure> {
     let watch = Watch::start(&plan.roots, &plan.node)?;
     let (loaded, survey) = loaded_and_surveyed(options, plan);
     let too_old = || host::too_old(&host::kernel_release());
@@ -61,7 +85,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     let survey = named(survey?, options);
     let wanted = plan::wanted(&plan.roots, &survey, options)?;
     let points = plan::points(plan, &survey, &options.points)?;
-    let probes = probe::prepare(options, plan, &survey)?;
+    let made = ready(&survey)?;
     let recorder = options.record.as_ref().map(Recorder::create).transpose()?;
     let clocks = clock::now();
     let pcap = pcap(options, &points, clocks.offset_ns())?;
@@ -89,7 +113,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
         }
         Sight::Direct(why) => direct(options.tap, why, doubt, &mut programs, &survey, &mut trace)?,
     };
-    let teller = Teller::new(&options.output, &survey.inventory().host);
+    let teller = teller(&options.output, &survey.inventory().host);
     let library = RuleReader::start(plan.roots.clone())
         .map_err(|e| Failure::CannotTrace(format!("cannot start a thread to read rules: {e}")))?;
     let rules = observers(options, plan, by_memory)?;
@@ -104,8 +128,7 @@ async fn run(options: &TraceOptions, plan: &Plan, start: Instant) -> Result<Exit
     live.record_to(recorder, options, plan, (wanted, points, clocks))?;
     host::take_precedence();
     host::return_memory();
-    announce(options, &live, start);
-    live.run(options, probes, signals).await
+    Ok((live, made))
 }
 
 /// A trace that has seen nothing yet.
@@ -231,8 +254,8 @@ fn sizes() -> Sizes {
     }
 }
 
-/// Says on stderr that packets are seen from now on, and on `SRCTRACE_READY_FD` for programs.
-fn announce(options: &TraceOptions, live: &Live<'_>, start: Instant) {
+/// Says on stderr that packets are seen from now on.
+pub(super) fn announce(options: &TraceOptions, live: &Live<'_>, start: Instant) {
     let inventory = live.inventory();
     let links = inventory
         .namespaces
@@ -247,20 +270,20 @@ fn announce(options: &TraceOptions, live: &Live<'_>, start: Instant) {
         interfaces: links.sum(),
         namespaces: inventory.namespaces.len() as u64,
     };
-    let look = crate::render::Look {
-        colour: sink::stderr_colour(),
-        names: options.output.names,
-        verbose: options.output.verbose,
-        width: sink::stderr_width(),
-    };
-    sink::note(&text::header(&armed, look));
-    if !options.sends() {
-        sink::note(&text::waiting(&options.filter.describe(), look));
-    }
-    signal_ready();
+    sink::note(&text::header(&armed, look(&options.output)));
 }
 
-fn signal_ready() {
+fn look(output: &OutputOptions) -> Look {
+    Look {
+        colour: sink::stderr_colour(),
+        names: output.names,
+        verbose: output.verbose,
+        width: sink::stderr_width(),
+    }
+}
+
+/// Says on `SRCTRACE_READY_FD` that packets are seen from now on. Once: it closes that.
+pub(super) fn signal_ready() {
     let fd = std::env::var("SRCTRACE_READY_FD")
         .ok()
         .and_then(|text| text.parse::<i32>().ok());

@@ -1,15 +1,11 @@
 //! The agent that writes masquerade rules: its process, its flags, and the files in its pod.
-//!
-//! Files are opened below the process's root, and links in it lead no further than that root, as they do
-//! for the agent: a pod cannot make us read the node's files.
 
 use super::netns::{pids, process};
-use super::{Lifetime, Roots, netns};
-use rustix::fs::{FileType, Mode, OFlags, RawDir, ResolveFlags};
-use std::fs::File;
-use std::io::{self, Read as _};
+use super::{Lifetime, Roots, below, netns};
+use rustix::fs::{OFlags, RawDir};
+use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use tracer_core::event::NetnsId;
 use tracer_core::masqconfig::{self, Agent};
 
@@ -100,8 +96,7 @@ impl AgentProcess {
     /// # Errors
     /// When its root may not be entered, or a file is there and cannot be read.
     pub fn files(&self, roots: &Roots) -> io::Result<Vec<Mounted>> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(roots.of(self.pid, "root"), flags, Mode::empty())?;
+        let root = below::root_of(roots, self.pid)?;
         let names = match self.agent {
             Agent::Azure => azures(&root)?,
             _ => vec![FILE.to_owned()],
@@ -114,7 +109,7 @@ impl AgentProcess {
 /// Names in the folder that Azure's agent takes, in the order in which Go lists them.
 fn azures(root: &OwnedFd) -> io::Result<Vec<String>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Some(folder) = open(root, FOLDER, flags)? else {
+    let Some(folder) = below::open(root, FOLDER, flags)? else {
         return Ok(Vec::new());
     };
     let mut names = Vec::new();
@@ -130,34 +125,14 @@ fn azures(root: &OwnedFd) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Opens below a root, as a process whose root it is would; `None`: nothing is there.
-fn open(root: impl AsFd, path: &str, flags: OFlags) -> io::Result<Option<OwnedFd>> {
-    let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    match rustix::fs::openat2(root, path, flags, Mode::empty(), inside) {
-        Ok(file) => Ok(Some(file)),
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
 fn read(root: &OwnedFd, name: String) -> io::Result<Option<Mounted>> {
-    // A pipe in the place of a file must not hold us up.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let Some(file) = open(root, &format!("{FOLDER}/{name}"), flags)? else {
-        return Ok(None);
-    };
-    let about = rustix::fs::fstat(&file)?;
-    if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    let mut bytes = Vec::new();
-    File::from(file).take(LARGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(io::Error::other("it is larger than any ConfigMap"));
-    }
-    Ok(Some(Mounted {
-        file: masqconfig::File { name, bytes },
-        changed: about.st_mtime,
+    let file = below::read(root, &format!("{FOLDER}/{name}"), LARGEST)?;
+    Ok(file.map(|file| Mounted {
+        file: masqconfig::File {
+            name,
+            bytes: file.bytes,
+        },
+        changed: file.changed,
     }))
 }
 

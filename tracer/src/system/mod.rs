@@ -6,6 +6,7 @@
 
 pub mod agent;
 mod attributes;
+mod below;
 pub mod capabilities;
 pub mod conntrack;
 mod error;
@@ -24,6 +25,7 @@ pub mod pods;
 mod policies;
 pub mod prefixes;
 pub mod probe;
+pub mod resolver;
 mod roots;
 pub mod route;
 pub mod rules;

@@ -74,6 +74,11 @@ pub(crate) const TABLE: &[Tool] = &[
     lab("openssl", "openssl", "the VPN's keys"),
     lab("haproxy", "haproxy", "a proxy that sends PROXY headers"),
     lab("nginx", "libnginx-mod-stream", "another one"),
+    lab(
+        "dnsmasq",
+        "dnsmasq-base",
+        "a resolver, as a cluster has one",
+    ),
     lab("ethtool", "ethtool", "switches offloads of lab interfaces"),
     lab(
         "sysctl",

@@ -4,10 +4,13 @@
 //! than the probe lasts. It runs in the pod's network namespace, but not with its cgroup, uid or
 //! other exemptions.
 
+mod dns;
 mod icmp;
 mod socket;
 #[cfg(test)]
 mod tests;
+
+pub use dns::{Question, Resolved, ask};
 
 use super::SystemError;
 use super::netns::{Netns, visit};

@@ -107,10 +107,19 @@ pub(super) fn socket(
 
 /// Receives until a message is the one waited for.
 fn receive(fd: &OwnedFd, deadline: Instant, is_answer: impl Fn(&[u8]) -> bool) -> io::Result<()> {
-    let mut buffer = [0_u8; 256];
+    receive_into(fd, &mut [0_u8; 256], deadline, is_answer)
+}
+
+/// As [`receive`], with room for longer messages.
+pub(super) fn receive_into(
+    fd: &OwnedFd,
+    buffer: &mut [u8],
+    deadline: Instant,
+    mut is_answer: impl FnMut(&[u8]) -> bool,
+) -> io::Result<()> {
     loop {
         wait(fd, PollFlags::IN, deadline)?;
-        match recv(fd, &mut buffer, RecvFlags::empty()) {
+        match recv(fd, &mut *buffer, RecvFlags::empty()) {
             Ok((length, _)) if is_answer(&buffer[..length]) => return Ok(()),
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
             Err(e) => return Err(e.into()),

@@ -1,0 +1,359 @@
+//! Rows D3 and D4: rungs from near to far, until one is not answered. Every rung is sent and answered for real.
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::steps::{masquerade, same, without_ports};
+use super::{Case, NATIVE, gateways};
+use crate::lab::cast::{self, RouteBack};
+use crate::lab::{Lab, Resident, Service};
+use crate::trace::expect::compare;
+use crate::trace::{Files, Names, Report, Srctrace, Trace};
+use crate::traffic::{Behaviour, StreamCall, StreamServer, UdpCall, ping};
+use std::net::UdpSocket;
+use std::time::Duration;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("d4_ladder_answered", &["D4"], answered).on(NATIVE),
+    Case::new("d4_ladder_policy", &["D4"], policy).on(NATIVE),
+    Case::new("d4_ladder_route", &["D4"], route).on(NATIVE),
+    Case::new("d4_ladder_not_sent", &["D4"], not_sent).on(NATIVE),
+    Case::new("d4_ladder_service", &["D4"], service).on(NATIVE),
+    Case::new("d4_ladder_far_side", &["D4"], far_side).on(NATIVE),
+    Case::new("d3_ladder_no_such_name", &["D3"], no_such_name).on(NATIVE),
+    Case::new("d3_ladder_resolver_silent", &["D3"], resolver_silent).on(NATIVE),
+    Case::new("d4_ladder_client_forwarding", &["D4"], client_forwarding).on(NATIVE),
+    Case::new("d4_ladder_client_answered", &["D4"], client_answered).on(NATIVE),
+    Case::new("d4_ladder_client_silent", &["D4"], client_silent).on(NATIVE),
+    Case::new("ladder_wrong_usage", &["D4"], wrong_usage).on(NATIVE),
+];
+
+/// Where the cluster's resolver is, and what is behind it.
+const RESOLVER: &str = "10.96.0.53";
+const WEB: &str = "10.96.0.10:80";
+
+/// kube-proxy's rules for the resolver and a Service behind `pod2`, and for one that has no endpoints.
+fn kube_proxy(lab: &Lab) -> Result<()> {
+    let nat = "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SEP-WEB - [0:0]\n:KUBE-SEP-DNS - [0:0]\n\
+        -A PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
+        -A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment \"shop/web:http cluster IP\" -m tcp --dport 80 -j KUBE-SEP-WEB\n\
+        -A KUBE-SERVICES -d 10.96.0.53/32 -p udp -m comment --comment \"kube-system/kube-dns:dns cluster IP\" -m udp --dport 53 -j KUBE-SEP-DNS\n\
+        -A KUBE-SEP-WEB -p tcp -m comment --comment \"shop/web:http\" -m tcp -j DNAT --to-destination 10.12.4.4:8080\n\
+        -A KUBE-SEP-DNS -p udp -m comment --comment \"kube-system/kube-dns:dns\" -m udp -j DNAT --to-destination 10.12.4.4:53\nCOMMIT\n";
+    lab.restore("node", "iptables-legacy-restore", nat)?;
+    let filter = "*filter\n:KUBE-SERVICES - [0:0]\n\
+        -A FORWARD -m conntrack --ctstate NEW -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
+        -A KUBE-SERVICES -d 10.96.0.99/32 -p tcp -m comment --comment \"shop/none:http has no endpoints\" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable\nCOMMIT\n";
+    lab.restore("node", "iptables-legacy-restore", filter)
+}
+
+/// A cluster's resolver: it knows `db.example` and nothing else.
+fn resolver(lab: &Lab) -> Result<Service> {
+    let line = "dnsmasq --keep-in-foreground --conf-file=/dev/null --pid-file= --no-resolv --no-hosts --user=root \
+        --bind-interfaces --except-interface=lo --listen-address=10.12.4.4 --local=/#/ \
+        --address=/db.example/10.20.30.40";
+    Service::start(lab, "pod2", line, "10.12.4.4:53")
+}
+
+/// A lab whose pod resolves names as a cluster's pods do.
+struct Ground {
+    lab: Lab,
+    _resident: Resident,
+    _files: Files,
+}
+
+fn ground(name: &str, back: RouteBack) -> Result<Ground> {
+    let lab = cast::two_pods(name, back).up()?;
+    kube_proxy(&lab)?;
+    let files = Files::new(&lab)?;
+    let text = format!(
+        "search shop.svc.cluster.local cluster.local\nnameserver {RESOLVER}\noptions ndots:5\n"
+    );
+    let file = files.write("resolv.conf", text.as_bytes())?;
+    let resident = Resident::start(&lab, "pod", &file)?;
+    Ok(Ground {
+        lab,
+        _resident: resident,
+        _files: files,
+    })
+}
+
+/// Climbs from the pod; gives the report.
+fn climb(lab: &Lab, rungs: &[&str]) -> Result<Report> {
+    let pod = lab.netns("pod");
+    let args = [&["ladder", "--from", &pod], rungs].concat();
+    Srctrace::new(lab, &args).run_to_end()
+}
+
+/// The rungs that were tried: `target code layer`.
+fn rungs(report: &Report) -> Result<Vec<String>> {
+    let objects = report.objects()?;
+    let rungs = objects.iter().filter(|line| line["type"] == "rung");
+    let word = |value: &serde_json::Value| value.as_str().unwrap_or("-").to_owned();
+    let short = rungs.map(|rung| {
+        format!(
+            "{} {} {}",
+            word(&rung["target"]),
+            word(&rung["code"]),
+            word(&rung["layer"])
+        )
+    });
+    Ok(short.collect())
+}
+
+/// Status, rungs, and the whole report.
+fn hold(lab: &Lab, mut report: Report, name: &str, (status, should): (i32, &[&str])) -> Result<()> {
+    let is = rungs(&report)?;
+    let should: Vec<String> = should.iter().map(|&rung| rung.to_owned()).collect();
+    same("the rungs", is, should).with_context(|| report.stderr.clone())?;
+    same("the status", report.status, Some(status)).with_context(|| report.stderr.clone())?;
+    without_ports(&mut report)?;
+    compare(name, &report, &Names::of(&[(lab, "")]))
+}
+
+fn answered() -> Result<()> {
+    let ground = ground("d4all", RouteBack::Missing)?;
+    let lab = &ground.lab;
+    masquerade(lab, &["10.12.0.0/16"])?;
+    let _resolver = resolver(lab)?;
+    let _web = StreamServer::start(lab, "pod2", "10.12.4.4:8080", Behaviour::Answer)?;
+    let _peer = StreamServer::start(lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
+    let dns = format!("{RESOLVER}:53/udp");
+    let report = climb(
+        lab,
+        &[
+            "10.12.4.4",
+            WEB,
+            &dns,
+            "db.example",
+            "db.example:443",
+            "10.20.30.40",
+        ],
+    )?;
+    let all = [
+        "10.12.4.4 answered -",
+        "10.96.0.10:80 answered -",
+        "10.96.0.53:53/udp answered -",
+        "db.example answered -",
+        "db.example:443 answered -",
+        "10.20.30.40 answered -",
+    ];
+    hold(lab, report, "d4_ladder_answered", (0, &all))
+}
+
+fn policy() -> Result<()> {
+    let ground = ground("d4pol", RouteBack::Known)?;
+    let lab = &ground.lab;
+    lab.iptables_legacy(
+        "node",
+        "-A FORWARD -s 10.12.3.0/24 -d 10.20.0.0/16 -p tcp -j DROP",
+    )?;
+    let report = climb(lab, &["10.12.4.4", "10.20.30.40:443", "10.30.0.10"])?;
+    let all = ["10.12.4.4 answered -", "10.20.30.40:443 dropped policy"];
+    hold(lab, report, "d4_ladder_policy", (1, &all))
+}
+
+fn route() -> Result<()> {
+    let ground = ground("d4rt", RouteBack::Known)?;
+    let lab = &ground.lab;
+    lab.ip("node", "route del default via 10.100.0.1")?;
+    let report = climb(lab, &["10.12.4.4", "10.20.30.40", "10.30.0.10"])?;
+    let all = ["10.12.4.4 answered -", "10.20.30.40 dropped route"];
+    hold(lab, report, "d4_ladder_route", (1, &all))
+}
+
+/// The pod itself has no way: no packet is made.
+fn not_sent() -> Result<()> {
+    let ground = ground("d4none", RouteBack::Known)?;
+    let lab = &ground.lab;
+    lab.ip("pod", "route del default")?;
+    let report = climb(lab, &["10.12.3.1", "10.20.30.40"])?;
+    let all = ["10.12.3.1 answered -", "10.20.30.40 not-sent route"];
+    hold(lab, report, "d4_ladder_not_sent", (1, &all))
+}
+
+fn service() -> Result<()> {
+    let ground = ground("d4svc", RouteBack::Known)?;
+    let lab = &ground.lab;
+    let report = climb(lab, &["10.12.4.4", "10.96.0.99:80", "10.20.30.40"])?;
+    let all = ["10.12.4.4 answered -", "10.96.0.99:80 refused service"];
+    hold(lab, report, "d4_ladder_service", (1, &all))
+}
+
+fn far_side() -> Result<()> {
+    let ground = ground("d4far", RouteBack::Missing)?;
+    let lab = &ground.lab;
+    let report = climb(lab, &["10.12.4.4", "10.20.30.40"])?;
+    let all = ["10.12.4.4 answered -", "10.20.30.40 no-reply far-side"];
+    hold(lab, report, "d4_ladder_far_side", (1, &all))
+}
+
+const LOOK_AT_DNS: &str = "10.20.30.40 answered and other.example:443 did not come past DNS: forwarding is fine, look at DNS";
+
+fn no_such_name() -> Result<()> {
+    let ground = ground("d3nx", RouteBack::Known)?;
+    let lab = &ground.lab;
+    let _resolver = resolver(lab)?;
+    // The name first: the address behind it is tried all the same, to tell DNS and forwarding apart.
+    let asked = [
+        "10.96.0.53:53/udp",
+        "other.example:443",
+        "10.20.30.40",
+        "10.30.0.10",
+    ];
+    let report = climb(lab, &asked)?;
+    let all = [
+        "10.96.0.53:53/udp answered -",
+        "other.example:443 no-such-name dns",
+        "10.20.30.40 answered -",
+    ];
+    hold(lab, report, "d3_ladder_no_such_name", (1, &all))?;
+    let pod = lab.netns("pod");
+    let args = [&["ladder", "--from", &pod], &asked[..]].concat();
+    let text = Srctrace::new(lab, &args).text().run_to_end()?;
+    same("the status of text", text.status, Some(1)).with_context(|| text.stderr.clone())?;
+    let last = text.lines.last().cloned().unwrap_or_default();
+    same("the last line", last.as_str(), LOOK_AT_DNS)
+}
+
+/// The resolver gets the query and says nothing.
+fn resolver_silent() -> Result<()> {
+    let ground = ground("d3sil", RouteBack::Known)?;
+    let lab = &ground.lab;
+    let listens = lab.in_ns("pod2", || UdpSocket::bind("10.12.4.4:53"))?;
+    let _silent = listens.context("a resolver that hears and does not speak")?;
+    let report = climb(lab, &["10.20.30.40", "db.example:443"])?;
+    let all = ["10.20.30.40 answered -", "db.example:443 no-reply dns"];
+    hold(lab, report, "d3_ladder_resolver_silent", (1, &all))
+}
+
+/// How long the client of a lab waits for one answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a rung of the client's is waited for.
+fn asked(trace: &Trace, n: usize, command: &str) -> Result<()> {
+    trace.wait_says(&format!("srctrace: rung {n}, "))?;
+    trace.wait_says(&format!("on 10.8.0.2, run:  {command}"))
+}
+
+fn watch<'lab>(lab: &'lab Lab, args: &[&str]) -> Srctrace<'lab> {
+    let vpn = lab.netns("vpn");
+    let args = [&["ladder", "--client", "10.8.0.2", "--from", &vpn], args].concat();
+    Srctrace::new(lab, &args)
+}
+
+fn client_forwarding() -> Result<()> {
+    let lab = gateways::vpn("d4cfw").up()?;
+    lab.sysctl("vpn", "ipv4/ip_forward", "0")?;
+    let trace = watch(&lab, &["10.8.0.1", "10.12.3.4", "10.20.30.40:443"]).start()?;
+    asked(&trace, 1, "ping -c 1 10.8.0.1")?;
+    ensure!(
+        ping(&lab, "peer-client", "10.8.0.1", 7, PATIENCE)?,
+        "the tunnel's peer"
+    );
+    asked(&trace, 2, "ping -c 1 10.12.3.4")?;
+    ensure!(
+        !ping(&lab, "peer-client", "10.12.3.4", 8, PATIENCE)?,
+        "the pod"
+    );
+    let report = trace.finish()?;
+    let all = ["10.8.0.1 answered -", "10.12.3.4 dropped forwarding"];
+    hold(&lab, report, "d4_ladder_client_forwarding", (1, &all))
+}
+
+/// The client's way through a gateway that forwards: pods, the resolver, and the far side.
+fn client_answered() -> Result<()> {
+    let mut net = gateways::vpn("d4call");
+    net.forward("vpn")
+        .route("node", "10.8.0.0/24 via 10.12.9.4");
+    cast::pod(&mut net, "pod2", 4);
+    let lab = net.up()?;
+    kube_proxy(&lab)?;
+    let _resolver = resolver(&lab)?;
+    let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
+    let args = [
+        "10.8.0.1",
+        "10.12.3.4",
+        "db.example",
+        "10.20.30.40:443",
+        "--dns",
+        RESOLVER,
+    ];
+    let trace = watch(&lab, &args).start()?;
+    asked(&trace, 1, "ping -c 1 10.8.0.1")?;
+    ensure!(
+        ping(&lab, "peer-client", "10.8.0.1", 7, PATIENCE)?,
+        "the tunnel's peer"
+    );
+    asked(&trace, 2, "ping -c 1 10.12.3.4")?;
+    ensure!(
+        ping(&lab, "peer-client", "10.12.3.4", 8, PATIENCE)?,
+        "the pod"
+    );
+    asked(&trace, 3, "nslookup db.example 10.96.0.53")?;
+    nslookup(&lab)?;
+    asked(&trace, 4, "nc -z -v -w 5 10.20.30.40 443")?;
+    let outcome = StreamCall::new("peer-client", "10.20.30.40:443", 43_210).run(&lab)?;
+    ensure!(outcome.seen().is_some(), "the far side: {outcome:?}");
+    let report = trace.finish()?;
+    let all = [
+        "10.8.0.1 answered -",
+        "10.12.3.4 answered -",
+        "db.example answered -",
+        "10.20.30.40:443 answered -",
+    ];
+    hold(&lab, report, "d4_ladder_client_answered", (0, &all))
+}
+
+/// The query that nslookup sends for `db.example`.
+fn nslookup(lab: &Lab) -> Result<()> {
+    let query =
+        b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02db\x07example\x00\x00\x01\x00\x01";
+    let to = format!("{RESOLVER}:53");
+    let answer = UdpCall::new("peer-client", 43_053, &to)
+        .payload(query)
+        .run(lab);
+    // An answer comes, and no lab server gives such a one.
+    let said = answer.err().map(|error| error.to_string());
+    same(
+        "the resolver's answer",
+        said.as_deref(),
+        Some("an answer that no lab server gives"),
+    )
+}
+
+/// The client sends something else: the rung says that nothing of it came, and where it should have.
+fn client_silent() -> Result<()> {
+    let lab = gateways::vpn("d4csil").up()?;
+    let trace = watch(&lab, &["10.8.0.1", "10.12.3.4", "--wait", "3s"]).start()?;
+    asked(&trace, 1, "ping -c 1 10.8.0.1")?;
+    let report = trace.finish()?;
+    let all = ["10.8.0.1 nothing-arrived client"];
+    hold(&lab, report, "d4_ladder_client_silent", (1, &all))
+}
+
+/// One clear line, and nothing is sent.
+fn wrong_usage() -> Result<()> {
+    let ground = ground("d4use", RouteBack::Known)?;
+    let lab = &ground.lab;
+    let (pod, pod2) = (lab.netns("pod"), lab.netns("pod2"));
+    for (args, should) in [
+        (
+            vec!["--from", &pod, "10.96.0.10"],
+            "srctrace: ladder: 10.96.0.10 is a Service's address, which no echo request tells anything about: give it a port \
+             (TCP), or 10.96.0.10:53/udp (a DNS query)",
+        ),
+        (
+            vec!["--from", &pod2, "db.example"],
+            "srctrace: ladder: which resolver to ask for names is not known: no process is in that namespace; --dns ADDR names one",
+        ),
+    ] {
+        let args = [vec!["ladder"], args].concat();
+        let report = Srctrace::new(lab, &args).run_to_end()?;
+        same(
+            "what it says",
+            (report.stderr.trim_end(), report.status),
+            (should, Some(2)),
+        )?;
+    }
+    Ok(())
+}
