@@ -211,8 +211,11 @@ fn no_such_name() -> Result<()> {
     let args = [&["ladder", "--from", &pod], &asked[..]].concat();
     let text = Srctrace::new(lab, &args).text().run_to_end()?;
     same("the status of text", text.status, Some(1)).with_context(|| text.stderr.clone())?;
+    let said = text.lines.join("\n");
+    ensure!(said.contains(LOOK_AT_DNS), "{said}");
     let last = text.lines.last().cloned().unwrap_or_default();
-    same("the last line", last.as_str(), LOOK_AT_DNS)
+    let end = "The ladder ends at rung 2 of 4, other.example:443: DNS.";
+    same("the last line", last.as_str(), end)
 }
 
 /// The resolver gets the query and says nothing.

@@ -272,7 +272,7 @@ fn a_name_that_fails_beside_an_address_that_works_is_dns() {
     answered.delivery.code = DeliveryCode::Completed;
     let address = tell(Some(&answered), &tried(RungBy::Icmp, false, None));
     let address = rung("10.20.30.40", RungBy::Icmp, address);
-    assert_eq!(conclusion(&[name.clone()]), None);
+    assert_eq!(conclusion(std::slice::from_ref(&name)), None);
     assert_eq!(
         conclusion(&[name, address]).as_deref(),
         Some(

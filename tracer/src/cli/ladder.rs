@@ -31,7 +31,7 @@ pub(super) struct LadderArgs {
     #[arg(value_name = "ADDR", value_parser = parse_rung, required = true, num_args = 1..)]
     rungs: Vec<RungSpec>,
     /// The namespace or pod that sends; with --client the pod that forwards the client's packets
-    #[arg(long, value_name = "NETNS|POD", value_parser = parse::from, required_unless_present = "client")]
+    #[arg(long, value_name = "NETNS|POD", value_parser = parse::from)]
     from: Option<FromRef>,
     /// Send nothing: say what this client must run, and watch for it
     #[arg(long, value_name = "ADDR", value_parser = parse::address)]
@@ -123,7 +123,7 @@ fn parse_rung(text: &str) -> Result<RungSpec, String> {
         None => (text.strip_suffix("/tcp").unwrap_or(text), false),
     };
     let dest =
-        parse_dest(dest).map_err(|error| error.replace("a range such as 8000-8100", "no range"))?;
+        parse_dest(dest).map_err(|error| error.replace(", or a range such as 8000-8100", ""))?;
     let port = match dest.ports.as_slice() {
         [] => None,
         [range] => Some(
@@ -173,6 +173,11 @@ impl LadderOptions {
             scope: args.scope,
             output: OutputOptions::without_page(&args.output)?,
         };
+        if options.from.is_none() && options.client.is_none() {
+            return Err(UsageError::new(
+                "ladder needs a sender: --from NETNS|POD sends from there, --client ADDR watches while that client sends",
+            ));
+        }
         if let Some(client) = options.client {
             options
                 .rungs

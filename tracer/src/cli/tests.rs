@@ -30,6 +30,7 @@ fn help() {
     insta::assert_snapshot!("help-doctor", shown("doctor --help"));
     insta::assert_snapshot!("help-merge", shown("merge --help"));
     insta::assert_snapshot!("help-diff", shown("diff --help"));
+    insta::assert_snapshot!("help-ladder", shown("ladder --help"));
     assert_eq!(
         shown("--version"),
         concat!("srctrace ", env!("CARGO_PKG_VERSION"), "\n")
@@ -110,6 +111,53 @@ fn subcommands() {
         line("completions bash").unwrap(),
         Command::Completions(clap_complete::Shell::Bash)
     );
+}
+
+#[test]
+fn rungs_are_read() {
+    let line = line(
+        "ladder --from shop/web 10.8.0.1 [fd50::20]:443 10.96.0.53:53/udp 10.0.0.1:53 10.0.0.1:80/tcp db.example db.example:443",
+    );
+    let Ok(Command::Ladder(options)) = line else {
+        panic!("{line:?}");
+    };
+    let addr = |text: &str| text.parse().unwrap();
+    let name = |port| RungTarget::Name("db.example".to_owned(), port);
+    let targets: Vec<_> = options
+        .rungs
+        .iter()
+        .map(|rung| rung.target.clone())
+        .collect();
+    assert_eq!(
+        targets,
+        [
+            RungTarget::Echo(addr("10.8.0.1")),
+            RungTarget::Tcp(addr("fd50::20"), 443),
+            RungTarget::Resolver(addr("10.96.0.53")),
+            RungTarget::Tcp(addr("10.0.0.1"), 53),
+            RungTarget::Tcp(addr("10.0.0.1"), 80),
+            name(None),
+            name(Some(443)),
+        ]
+    );
+}
+
+/// What the trace of a rung looks for.
+#[test]
+fn a_clients_rung_is_watched_for_its_first_flow_and_a_sent_one_to_its_end() {
+    use tracer_core::report::RungBy;
+    let options = |text: &str| match line(text) {
+        Ok(Command::Ladder(options)) => options,
+        other => panic!("{text}: {other:?}"),
+    };
+    let to = Some("10.20.30.40".parse().unwrap());
+    let watched = options("ladder --client 10.8.0.2 10.20.30.40 --wait 3s --scope a");
+    let sent = options("ladder --from web 10.20.30.40");
+    let both = [
+        watched.trace(RungBy::Icmp, to, None),
+        sent.trace(RungBy::Tcp, to, Some(443)),
+    ];
+    insta::assert_debug_snapshot!(both.map(|trace| (trace.filter, trace.stop, trace.scope)));
 }
 
 /// One line for each malformed command line. Nothing that is accepted belongs here.
@@ -205,6 +253,19 @@ const MALFORMED: &[&str] = &[
     "diff a.srct",
     "diff a.srct b.srct c.srct",
     "schema now",
+    "ladder 10.0.0.1",
+    "ladder --from pod",
+    "ladder --from pod 10.0.0.0/24",
+    "ladder --from pod 10.0.0.1:80-90",
+    "ladder --from pod 10.0.0.1:80/udp",
+    "ladder --from pod 10.0.0.1/udp",
+    "ladder --from pod 10.0.0.1/tcp",
+    "ladder --from pod db.example:53/udp",
+    "ladder --from pod 10.0.0.1:53/sctp",
+    "ladder --from pod 10.0.0.1 -o html",
+    "ladder --client 10.8.0.2 db.example:443",
+    "ladder --client 10.8.0.2 fd50::20",
+    "ladder --client 10.8.0.2 10.0.0.1 --wait soon",
 ];
 
 #[test]

@@ -1,6 +1,6 @@
 //! JSON, `doctor` and the hint.
 
-use super::samples::{flow, summary};
+use super::samples::{flow, rung, summary};
 use super::*;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -42,6 +42,7 @@ fn the_contracts_examples_come_out_as_they_went_in() {
     for (text, line) in [
         (samples::FLOW, Line::Flow(Box::new(flow()))),
         (samples::SUMMARY, Line::Summary(Box::new(summary()))),
+        (samples::RUNG, Line::Rung(Box::new(rung()))),
     ] {
         let printed = json_line(&line).unwrap();
         assert_eq!(printed.matches('\n').count(), 1);
@@ -134,7 +135,7 @@ mod schema {
 
     fn examples() -> Vec<Value> {
         let capability = json_line(&Line::Capability(capabilities().remove(1))).unwrap();
-        [samples::FLOW, samples::SUMMARY, &capability]
+        [samples::FLOW, samples::SUMMARY, samples::RUNG, &capability]
             .map(|text| serde_json::from_str(text).unwrap())
             .into()
     }

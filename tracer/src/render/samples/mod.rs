@@ -1,6 +1,6 @@
 //! Report values for tests: the examples of the contract, and variations of them.
 
-use tracer_core::report::{Finding, Flow, Line, Summary};
+use tracer_core::report::{Finding, Flow, Line, Rung, Summary};
 
 /// The contract's example of a flow.
 pub(super) const FLOW: &str = include_str!("flow.json");
@@ -20,6 +20,15 @@ pub(super) const CONFIG: &str = include_str!("config.json");
 pub(super) const PLAN: &str = include_str!("plan.json");
 /// The smallest edit.
 pub(super) const EDIT: &str = include_str!("edit.json");
+/// A rung that was not answered.
+pub(super) const RUNG: &str = include_str!("rung.json");
+
+pub(super) fn rung() -> Rung {
+    match serde_json::from_str(RUNG) {
+        Ok(Line::Rung(rung)) => *rung,
+        other => panic!("{other:?}"),
+    }
+}
 
 pub(super) fn flow() -> Flow {
     match serde_json::from_str(FLOW) {

@@ -1,9 +1,8 @@
-//! `ladder`: a line and its proof for each rung, and what they say together.
+//! `ladder`: a line and its proof for each rung, and where it ended.
 
 use super::super::escape;
 use super::super::look::{Look, Role};
 use super::flow;
-use tracer_core::ladder::conclusion;
 use tracer_core::report::{Flow, Rung, RungBy, RungCode};
 
 /// One rung. Of one that was not answered the flows follow, as proof; with `-v` of every one.
@@ -47,7 +46,7 @@ fn word(by: RungBy) -> &'static str {
     }
 }
 
-/// What the rungs say together: `rungs` of `of` were tried.
+/// Where it ended: `rungs` of `of` were tried.
 #[must_use]
 pub fn ladder(rungs: &[Rung], of: usize, look: Look) -> String {
     let failed = rungs.iter().find(|rung| rung.code != RungCode::Answered);
@@ -70,8 +69,5 @@ pub fn ladder(rungs: &[Rung], of: usize, look: Look) -> String {
         }
         None => look.paint(Role::Good, &format!("All {of} rungs were answered.")),
     };
-    let together = conclusion(rungs).map_or(String::new(), |text| {
-        format!("{}\n", look.paint(Role::Answer, &escape(&text)))
-    });
-    format!("{line}\n{together}")
+    format!("{line}\n")
 }

@@ -1,11 +1,13 @@
 //! Text as people read it.
 
 use super::super::look::Look;
-use super::super::samples::{finding, flow as example, flow_with, summary as example_summary};
+use super::super::samples::{
+    finding, flow as example, flow_with, rung as example_rung, summary as example_summary,
+};
 use super::*;
 use insta::assert_snapshot;
 use serde_json::json;
-use tracer_core::report::{ExpectLine, Flow};
+use tracer_core::report::{ExpectLine, Flow, Rung, RungBy, RungCode};
 
 const PLAIN: Look = Look {
     colour: false,
@@ -458,9 +460,42 @@ fn what_left_is_told_of_the_node_and_not_of_what_comes_after_it() {
     assert_snapshot!(super::flow(&flow, PLAIN));
 }
 
+/// A ladder that ends at a name, one that is whole, and one that was ended.
+#[test]
+fn rungs_from_near_to_far() {
+    let answered = Rung {
+        n: 1,
+        target: "10.20.30.40".to_owned(),
+        by: RungBy::Icmp,
+        code: RungCode::Answered,
+        layer: None,
+        text: "source 10.12.3.4 was kept; left by eth0".to_owned(),
+        fix: None,
+        ..example_rung()
+    };
+    let service = Rung {
+        n: 2,
+        target: "10.96.0.10:80".to_owned(),
+        by: RungBy::Tcp,
+        service: true,
+        ..answered.clone()
+    };
+    let rungs = [answered, service, example_rung()];
+    let lines: Vec<String> = rungs
+        .iter()
+        .map(|one| rung(one, &[preserved()], PLAIN))
+        .collect();
+    let ends = [
+        ladder(&rungs, 4, PLAIN),
+        ladder(&rungs[..2], 2, PLAIN),
+        ladder(&rungs[..2], 4, PLAIN),
+    ];
+    assert_snapshot!(lines.concat() + &ends.join("--\n"));
+}
+
 mod property {
     use super::super::super::samples::{
-        AGREEMENT, CONFIG, EDIT, EXPLAIN, FLOW, MAP, MAP_CHANGE, PLAN, SUMMARY,
+        AGREEMENT, CONFIG, EDIT, EXPLAIN, FLOW, MAP, MAP_CHANGE, PLAN, RUNG, SUMMARY,
     };
     use super::*;
     use proptest::prelude::*;
@@ -508,6 +543,7 @@ mod property {
             Line::Capability(c) => super::super::super::doctor(std::slice::from_ref(c), look),
             Line::Change(c) => change(c, look),
             Line::Compared(c) => compared(c, look),
+            Line::Rung(r) => rung(r, &[], look) + &ladder(std::slice::from_ref(r), 4, look),
         }
     }
 
@@ -517,7 +553,7 @@ mod property {
                 n in 0..80usize,
                 text in "(\\PC|[\u{0}-\u{1f}\u{7f}-\u{9f}\u{200b}-\u{200f}\u{202a}-\u{202e}\u{2066}-\u{2069}]){0,60}",
             ) {
-                for line in [FLOW, SUMMARY, AGREEMENT, EXPLAIN, MAP, MAP_CHANGE, CONFIG, PLAN, EDIT] {
+                for line in [FLOW, SUMMARY, AGREEMENT, EXPLAIN, MAP, MAP_CHANGE, CONFIG, PLAN, EDIT, RUNG] {
                     let Some(hostile) = with(line, n, &text) else { continue };
                     let Some(harmless) = with(line, n, "harmless") else { continue };
                     let safe = |c: char| c == '\n' || super::super::super::escape(c.encode_utf8(&mut [0; 4])).chars().eq([c]);

@@ -39,11 +39,15 @@ async fn climb(options: &LadderOptions, ground: &Ground) -> Result<ExitStatus, F
         if !goes_on(&rungs, spec) {
             continue;
         }
-        let Some(step) = one(options, ground, &mut looks, (at, spec)).await? else {
+        let Some(mut step) = one(options, ground, &mut looks, (at, spec)).await? else {
             break;
         };
+        rungs.push(step.rung.clone());
+        // Told once, as soon as it is known.
+        if let Some(together) = ladder::conclusion(&rungs) {
+            step.rung.text.push_str(&format!("; {together}"));
+        }
         printer.step(&step)?;
-        rungs.push(step.rung);
     }
     let done = rungs.len();
     let silent = rungs.iter().any(|rung| rung.code != RungCode::Answered);

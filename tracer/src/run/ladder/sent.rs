@@ -10,7 +10,7 @@ use crate::system::netns::Netns;
 use crate::system::probe::{Answer, Outcome, Question, Resolved, TIMEOUT};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, channel};
-use tracer_core::dns::{Asked, Reply};
+use tracer_core::dns::{Asked, Reply, Resolving};
 use tracer_core::ladder::{self, Heard, Told, Tried, tell_reply};
 use tracer_core::report::{Flow, RungBy, RungCode};
 
@@ -76,27 +76,11 @@ async fn name_rung(
             "ladder: --dns ADDR names a resolver".to_owned(),
         ));
     };
-    let mut flows = Vec::new();
-    let mut silent: Vec<IpAddr> = Vec::new();
-    let mut last = None;
-    for resolver in &resolving.resolvers {
-        let names = (resolving.candidates(name), &[Asked::A, Asked::Aaaa][..]);
-        let Some(came) = ask(ground, looks, from, *resolver, names).await? else {
-            return Ok(None);
-        };
-        let tried = tried(ground, RungBy::Dns, *resolver, came.heard);
-        let told = ladder::tell(came.flow.as_ref(), &tried);
-        flows.extend(came.flow);
-        let answered = told.code == RungCode::Answered;
-        last = Some((*resolver, told, came.answer));
-        if answered {
-            break;
-        }
-        silent.push(*resolver);
-    }
-    let Some((resolver, told, resolved)) = last else {
+    let Some((last, silent, mut flows)) = resolve(ground, looks, from, resolving, name).await?
+    else {
         return Ok(None);
     };
+    let (resolver, told, resolved) = last;
     let reply = resolved
         .reply
         .as_ref()
@@ -124,6 +108,36 @@ async fn name_rung(
         rung.text = format!("{name} is {addr}; {}", told.text);
     }
     Ok(Some(Step { rung, flows }))
+}
+
+/// The last resolver that was asked, what is told of that, and what it answered.
+type Last = (IpAddr, Told, Resolved);
+
+/// Asks resolvers in order until one answers; gives those that did not, and the flows. `None`: a signal ended it.
+async fn resolve(
+    ground: &Ground,
+    looks: &mut Looks<'_>,
+    from: &Netns,
+    resolving: &Resolving,
+    name: &str,
+) -> Result<Option<(Last, Vec<IpAddr>, Vec<Flow>)>, Failure> {
+    let mut flows = Vec::new();
+    let mut silent: Vec<IpAddr> = Vec::new();
+    for resolver in &resolving.resolvers {
+        let names = (resolving.candidates(name), &[Asked::A, Asked::Aaaa][..]);
+        let Some(came) = ask(ground, looks, from, *resolver, names).await? else {
+            return Ok(None);
+        };
+        let tried = tried(ground, RungBy::Dns, *resolver, came.heard);
+        let told = ladder::tell(came.flow.as_ref(), &tried);
+        flows.extend(came.flow);
+        let is_last = silent.len() + 1 == resolving.resolvers.len();
+        if told.code == RungCode::Answered || is_last {
+            return Ok(Some(((*resolver, told, came.answer), silent, flows)));
+        }
+        silent.push(*resolver);
+    }
+    Ok(None)
 }
 
 /// What is told of a query, with the name that it was for.
