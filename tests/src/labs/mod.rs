@@ -274,5 +274,6 @@ fn late() -> Vec<&'static [Case]> {
         proxies::CLSACT_CASES,
         config::CASES,
         ladder::CASES,
+        ladder::client::CASES,
     ]
 }

@@ -159,11 +159,12 @@ fn full(scene: &Scene<'_>) -> Option<Explanation> {
     })
 }
 
-/// It had been translated already, and its entry was not in the table: it died when that was to be
-/// put there.
+/// Its source had been translated already, which is the last thing that is done to it, and its entry was not in the table:
+/// it died when that was to be put there. A translated destination alone says nothing: rules follow that.
 fn unconfirmed(scene: &Scene<'_>) -> Option<Explanation> {
     let ct = scene.loss.first.conntrack?;
-    let translated = ct.reply.reversed() == scene.tuple() && ct.orig != scene.tuple();
+    let sent_as = ct.reply.reversed();
+    let translated = sent_as == scene.tuple() && ct.orig.source() != sent_as.source();
     if ct.status & Conntrack::CONFIRMED != 0 || !translated {
         return None;
     }

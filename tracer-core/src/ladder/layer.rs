@@ -56,6 +56,10 @@ pub(super) fn sighted(flow: &Flow, tried: &Tried) -> Told {
         RungCode::Answered => (None, answered(flow, backend), None),
         _ => ended(code, flow, tried, service),
     };
+    let text = match flow.verdict.complete || code == RungCode::Answered {
+        true => text,
+        false => format!("{text}; not certain: not everything could be observed here"),
+    };
     // Behind the resolver's own address there is nothing but DNS.
     let layer = match layer {
         Some(Layer::FarSide) if tried.by == RungBy::Dns => Some(Layer::Dns),

@@ -70,3 +70,87 @@ pub fn gateway_device(inventory: &Inventory, netns: NetnsId) -> Option<&str> {
     let (_, link) = ns.links.iter().find(behind)?;
     Some(&link.name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::Route;
+    use std::collections::BTreeMap;
+
+    const NODE: NetnsId = NetnsId(1);
+    const VPN: NetnsId = NetnsId(2);
+    const POD: NetnsId = NetnsId(3);
+
+    fn link(name: &str, addr: &str, peer: Option<(NetnsId, u32)>) -> Link {
+        Link {
+            name: name.to_owned(),
+            addrs: vec![addr.parse().unwrap()],
+            up: true,
+            peer,
+            ..Link::default()
+        }
+    }
+
+    fn space(links: Vec<Link>, routes: &[(&str, u32)]) -> Namespace {
+        let routes = routes.iter().map(|(to, ifindex)| Route {
+            to: to.parse().unwrap(),
+            via: None,
+            ifindex: *ifindex,
+        });
+        Namespace {
+            routes: routes.collect(),
+            links: (1..).zip(links).collect(),
+            ..Namespace::default()
+        }
+    }
+
+    /// A VPN pod with a pool behind `tun0` and another network behind that, and a plain pod.
+    fn inventory() -> Inventory {
+        let pair = |at| Some((NODE, at));
+        let vpn = vec![
+            link("eth0", "10.12.9.4/24", pair(1)),
+            link("tun0", "10.8.0.1/24", None),
+        ];
+        let node = vec![
+            link("veth-vpn", "10.12.9.1/24", Some((VPN, 1))),
+            link("veth-pod", "10.12.3.1/24", Some((POD, 1))),
+            link("eth0", "10.100.0.5/24", None),
+        ];
+        let pod = vec![link("eth0", "10.12.3.4/24", pair(2))];
+        let namespaces = [
+            (NODE, space(node, &[("0.0.0.0/0", 3), ("10.8.0.0/24", 1)])),
+            (VPN, space(vpn, &[("0.0.0.0/0", 1), ("192.168.7.0/24", 2)])),
+            (POD, space(pod, &[("0.0.0.0/0", 1)])),
+        ];
+        Inventory {
+            node: Some(NODE),
+            namespaces: BTreeMap::from(namespaces),
+            ..Inventory::default()
+        }
+    }
+
+    #[test]
+    fn a_client_comes_in_where_the_longest_prefix_says() {
+        let at = |netns, client: &str| {
+            arrival(&inventory(), netns, client.parse().unwrap()).map(|at| (at.netns, at.ifname))
+        };
+        let tun = Some((VPN, "tun0".to_owned()));
+        assert_eq!(at(None, "10.8.0.2"), tun);
+        assert_eq!(at(Some(VPN), "192.168.7.9"), tun);
+        // Only the node knows it, and a default route says nothing.
+        assert_eq!(at(None, "10.100.0.9"), Some((NODE, "eth0".to_owned())));
+        assert_eq!(at(None, "203.0.113.9"), None);
+        assert_eq!(at(Some(POD), "10.8.0.2"), None);
+    }
+
+    #[test]
+    fn a_pod_with_a_second_device_has_others_behind_it() {
+        let device = |netns| gateway_device(&inventory(), netns).map(str::to_owned);
+        assert_eq!(device(VPN).as_deref(), Some("tun0"));
+        assert_eq!((device(POD), device(NODE)), (None, None));
+        let mut stranded = inventory();
+        let vpn = stranded.namespaces.get_mut(&VPN).unwrap();
+        vpn.routes.clear();
+        assert_eq!(gateway_device(&stranded, VPN), None);
+    }
+}

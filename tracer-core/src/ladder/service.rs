@@ -80,3 +80,79 @@ fn is_exactly(value: &Value, addr: IpAddr) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::Namespace;
+    use crate::ruleset::{Dumps, Family, assemble};
+    use std::collections::BTreeMap;
+
+    const NODE: NetnsId = NetnsId(1);
+
+    fn link(name: &str, addr: &str) -> Link {
+        Link {
+            name: name.to_owned(),
+            addrs: vec![addr.parse().unwrap()],
+            up: true,
+            ..Link::default()
+        }
+    }
+
+    fn node() -> Inventory {
+        let links = [
+            link("eth0", "10.100.0.5/24"),
+            link("kube-ipvs0", "10.96.0.50/32"),
+        ];
+        let node = Namespace {
+            links: (1..).zip(links).collect(),
+            ..Namespace::default()
+        };
+        Inventory {
+            node: Some(NODE),
+            namespaces: BTreeMap::from([(NODE, node)]),
+            ..Inventory::default()
+        }
+    }
+
+    /// Addresses in rules of others, in ranges, as sources and of endpoints are no Services.
+    #[test]
+    fn what_kube_proxy_translates_for_is_a_service() {
+        let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n:KUBE-SEP-A - [0:0]\n:KUBE-POSTROUTING - [0:0]\n:OTHER - [0:0]\n\
+            -A PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
+            -A KUBE-SERVICES ! -s 10.12.0.0/16 -d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j KUBE-SEP-A\n\
+            -A KUBE-SERVICES -d 10.97.0.0/16 -j KUBE-SEP-A\n\
+            -A KUBE-SERVICES ! -d 10.96.0.77/32 -j RETURN\n\
+            -A KUBE-SERVICES -d 10.100.0.5/32 -p tcp -m tcp --dport 30080 -j KUBE-SEP-A\n\
+            -A KUBE-SERVICES -m set --match-set KUBE-CLUSTER-IP dst,dst -j KUBE-SEP-A\n\
+            -A KUBE-SEP-A -s 10.12.4.4/32 -j RETURN\n\
+            -A KUBE-SEP-A -p tcp -m tcp -j DNAT --to-destination 10.12.4.4:8080\n\
+            -A KUBE-POSTROUTING -m set --match-set KUBE-LOOP-BACK dst,dst,src -j MASQUERADE\n\
+            -A OTHER -d 10.20.30.40/32 -j RETURN\nCOMMIT\n";
+        let sets = "create KUBE-CLUSTER-IP hash:ip,port family inet\nadd KUBE-CLUSTER-IP 10.96.0.60,tcp:80\n\
+            create KUBE-LOOP-BACK hash:ip,port,ip family inet\nadd KUBE-LOOP-BACK 10.12.4.5,tcp:80,10.12.4.5\n";
+        let rules = assemble(&Dumps {
+            ipset: Some(sets.to_owned()),
+            legacy: vec![(Family::Ip, nat.to_owned())],
+            ..Dumps::default()
+        });
+        assert_eq!(rules.unread, []);
+        for (addr, should) in [
+            ("10.96.0.10", true),
+            ("10.96.0.60", true),
+            ("10.96.0.50", true),
+            ("10.97.0.1", false),
+            ("10.96.0.77", false),
+            ("10.100.0.5", false),
+            ("10.12.4.4", false),
+            ("10.12.4.5", false),
+            ("10.20.30.40", false),
+        ] {
+            assert_eq!(
+                is_service(&rules, &node(), addr.parse().unwrap()),
+                should,
+                "{addr}"
+            );
+        }
+    }
+}

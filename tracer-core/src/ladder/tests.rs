@@ -171,6 +171,12 @@ fn silence_is_the_far_sides_only_where_it_went_there() {
     let mut nowhere = flow();
     nowhere.verdict.source = SourceCode::SourceUnknown;
     assert_eq!(told(&nowhere), (RungCode::NoReply, None));
+    let mut unsure = flow();
+    unsure.verdict.complete = false;
+    assert_eq!(
+        tell(Some(&unsure), &tried(RungBy::Tcp, false, None)).text,
+        "it left as 10.12.3.4; nothing came back; not certain: not everything could be observed here"
+    );
     let mut missed = flow();
     missed.findings = vec![
         found(Code::PeerRouteSuspected, Severity::Warning),
