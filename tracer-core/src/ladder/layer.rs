@@ -3,8 +3,8 @@
 use super::{Heard, Told, Tried};
 use crate::attribute::is_service;
 use crate::report::{
-    Code, DeliveryCode, Finding, Flow, Layer, RefusedBy, Rewrite, RewriteDirection, RewriteField,
-    RungBy, RungCode, Severity, SourceCode, Where,
+    Code, DeliveryCode, Dir, Finding, Flow, Layer, RefusedBy, Rewrite, RewriteDirection,
+    RewriteField, RungBy, RungCode, Severity, SourceCode, Where,
 };
 use std::net::SocketAddr;
 
@@ -69,9 +69,22 @@ pub(super) fn sighted(flow: &Flow, tried: &Tried) -> Told {
         code,
         layer,
         service,
+        forwarded: passed_on(flow),
         text,
         fix,
     }
+}
+
+/// Whether it came into a namespace and left it again.
+fn passed_on(flow: &Flow) -> bool {
+    let left = |at: usize, netns| {
+        let later = flow.hops.iter().skip(at + 1);
+        let mut out = later.filter(|hop| hop.dir == Dir::Egress);
+        out.any(|hop| hop.netns == netns)
+    };
+    let came = flow.hops.iter().enumerate();
+    let mut came = came.filter(|(_, hop)| hop.dir == Dir::Ingress && hop.netns.is_some());
+    came.any(|(at, hop)| left(at, hop.netns))
 }
 
 /// No packet of it was seen anywhere.
@@ -117,6 +130,7 @@ pub(super) fn unsighted(tried: &Tried) -> Told {
         code,
         layer,
         service: tried.service,
+        forwarded: false,
         text,
         fix,
     }

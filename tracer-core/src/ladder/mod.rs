@@ -54,6 +54,8 @@ pub struct Told {
     pub layer: Option<Layer>,
     /// Whether it is a Service's address.
     pub service: bool,
+    /// Whether a namespace passed it on.
+    pub forwarded: bool,
     /// The proof.
     pub text: String,
     /// What to look at.
@@ -91,6 +93,7 @@ pub fn tell_reply(reply: &Reply, name: &str, resolver: IpAddr) -> Option<Told> {
         code,
         layer: Some(Layer::Dns),
         service: false,
+        forwarded: false,
         text: format!("the resolver {resolver} answered: {what}"),
         fix: Some(format!(
             "look at DNS: what {resolver} knows of {name}, and the search list of the sender's resolv.conf"
@@ -106,6 +109,7 @@ pub fn nothing_arrived(client: IpAddr, target: &str, at: Option<&str>, waited: &
         code: RungCode::NothingArrived,
         layer: Some(Layer::Client),
         service: false,
+        forwarded: false,
         text: format!(
             "nothing from {client} to {target} arrived on {place} within {waited}: it was not sent, the \
              client's own routes do not lead into the tunnel, or the tunnel lost it"
@@ -116,13 +120,17 @@ pub fn nothing_arrived(client: IpAddr, target: &str, at: Option<&str>, waited: &
     }
 }
 
+/// Whether a rung shows that forwarding works: an address that somebody passed on to, and that answered.
+#[must_use]
+pub fn shows_forwarding(rung: &Rung) -> bool {
+    rung.by != RungBy::Dns && rung.code == RungCode::Answered && rung.forwarded
+}
+
 /// What the rungs say together: where a name failed and an address did not.
 #[must_use]
 pub fn conclusion(rungs: &[Rung]) -> Option<String> {
     let failed = rungs.iter().find(|rung| rung.layer == Some(Layer::Dns))?;
-    let answered = rungs
-        .iter()
-        .find(|rung| rung.by != RungBy::Dns && rung.code == RungCode::Answered)?;
+    let answered = rungs.iter().find(|rung| shows_forwarding(rung))?;
     Some(format!(
         "{} answered and {} did not come past DNS: forwarding is fine, look at DNS",
         answered.target, failed.target

@@ -1,7 +1,9 @@
 //! A table: what a flow shows, and the layer that it names.
 
 use super::*;
-use crate::report::{Code, DeliveryCode, Finding, RefusedBy, Rule, Severity, SourceCode, Where};
+use crate::report::{
+    Code, DeliveryCode, Finding, Hop, RefusedBy, Rule, Severity, SourceCode, Where,
+};
 use serde_json::json;
 
 /// A request that left and was not answered.
@@ -17,6 +19,15 @@ fn flow() -> Flow {
         "delivery": {"code":"no-reply","last_seen":2,"reply_last_seen":null,"refused_by":null},
         "drops": [], "proxy": null, "findings": [],
         "verdict": {"source":"source-preserved","source_on_wire":"10.12.3.4","complete":true,"text":"it left as 10.12.3.4"}
+    }))
+    .unwrap()
+}
+
+fn hop(netns: u32, dir: &str) -> Hop {
+    let tuple = json!({"src":"10.12.3.4","sport":43210,"dst":"10.20.30.40","dport":443});
+    serde_json::from_value(json!({
+        "n":1,"host":"node-a","netns":netns,"netns_name":null,"ifname":null,"ifindex":2,"dir":dir,"point":null,"t_us":0,
+        "tuple":tuple,"outer":null,"mark":null,"ct":null
     }))
     .unwrap()
 }
@@ -256,6 +267,7 @@ fn a_name_that_fails_beside_an_address_that_works_is_dns() {
         target: target.to_owned(),
         by,
         service: false,
+        forwarded: told.forwarded,
         code: told.code,
         layer: told.layer,
         text: told.text,
@@ -276,11 +288,17 @@ fn a_name_that_fails_beside_an_address_that_works_is_dns() {
     let name = rung("db.example:443", RungBy::Dns, none);
     let mut answered = flow();
     answered.delivery.code = DeliveryCode::Completed;
-    let address = tell(Some(&answered), &tried(RungBy::Icmp, false, None));
-    let address = rung("10.20.30.40", RungBy::Icmp, address);
+    let address = |flow: &Flow| {
+        let told = tell(Some(flow), &tried(RungBy::Icmp, false, None));
+        rung("10.20.30.40", RungBy::Icmp, told)
+    };
+    // What the first namespace answered itself says nothing of forwarding.
+    answered.hops = vec![hop(7, "egress"), hop(1, "ingress")];
+    assert_eq!(conclusion(&[name.clone(), address(&answered)]), None);
+    answered.hops.push(hop(1, "egress"));
     assert_eq!(conclusion(std::slice::from_ref(&name)), None);
     assert_eq!(
-        conclusion(&[name, address]).as_deref(),
+        conclusion(&[name, address(&answered)]).as_deref(),
         Some(
             "10.20.30.40 answered and db.example:443 did not come past DNS: forwarding is fine, look at DNS"
         )

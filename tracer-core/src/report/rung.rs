@@ -18,6 +18,8 @@ pub struct Rung {
     /// Whether what was asked last (of a name without a port: its resolver) is a Service's address, by the rules of the node or
     /// by what was seen of the flow.
     pub service: bool,
+    /// Whether a namespace was seen passing it on: what ends in the first one says nothing of forwarding.
+    pub forwarded: bool,
     /// What came of it.
     pub code: RungCode,
     /// Where it ended; `null` where it was answered, or where nothing proves it.

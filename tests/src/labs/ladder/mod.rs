@@ -193,8 +193,10 @@ fn no_such_name() -> Result<()> {
     let ground = ground("d3nx", RouteBack::Known)?;
     let lab = &ground.lab;
     let _resolver = resolver(lab)?;
-    // The name first: the address behind it is tried all the same, to tell DNS and forwarding apart.
+    // The name first: the address behind it is tried all the same, to tell DNS and forwarding apart. That the node itself
+    // answers does not.
     let asked = [
+        "10.12.3.1",
         "10.96.0.53:53/udp",
         "other.example:443",
         "10.20.30.40",
@@ -202,6 +204,7 @@ fn no_such_name() -> Result<()> {
     ];
     let report = climb(lab, &asked)?;
     let all = [
+        "10.12.3.1 answered -",
         "10.96.0.53:53/udp answered -",
         "other.example:443 no-such-name dns",
         "10.20.30.40 answered -",
@@ -214,7 +217,7 @@ fn no_such_name() -> Result<()> {
     let said = text.lines.join("\n");
     ensure!(said.contains(LOOK_AT_DNS), "{said}");
     let last = text.lines.last().cloned().unwrap_or_default();
-    let end = "The ladder ends at rung 2 of 4, other.example:443: DNS.";
+    let end = "The ladder ends at rung 3 of 5, other.example:443: DNS.";
     same("the last line", last.as_str(), end)
 }
 

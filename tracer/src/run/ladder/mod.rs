@@ -59,16 +59,19 @@ async fn climb(options: &LadderOptions, ground: &Ground) -> Result<ExitStatus, F
     })
 }
 
-/// Whether a rung is tried. Behind a name that failed one address still is, where none was answered before: it tells
-/// forwarding and DNS apart.
+/// Whether a rung is tried. Behind a name that failed addresses still are until one shows that forwarding works: that tells
+/// forwarding and DNS apart. The first that fails ends it.
 fn goes_on(before: &[Rung], spec: &RungSpec) -> bool {
-    let Some(ended) = before.iter().find(|rung| rung.code != RungCode::Answered) else {
-        return true;
-    };
-    let is_address = |by| by != RungBy::Dns;
-    ended.layer == Some(Layer::Dns)
-        && is_address(spec.target.by())
-        && !before.iter().any(|rung| is_address(rung.by))
+    let mut failed = before.iter().filter(|rung| rung.code != RungCode::Answered);
+    match (failed.next(), failed.next()) {
+        (None, _) => true,
+        (Some(_), Some(_)) => false,
+        (Some(ended), None) => {
+            ended.layer == Some(Layer::Dns)
+                && spec.target.by() != RungBy::Dns
+                && !before.iter().any(ladder::shows_forwarding)
+        }
+    }
 }
 
 /// Tries one rung; `None`: a signal ended it.
@@ -93,6 +96,7 @@ fn rung(n: u32, spec: &RungSpec, told: Told, flows: &[Flow]) -> Rung {
         target: spec.text.clone(),
         by: spec.target.by(),
         service: told.service,
+        forwarded: told.forwarded,
         code: told.code,
         layer: told.layer,
         text: told.text,

@@ -103,7 +103,7 @@ async fn name_rung(
         rung.flows
             .extend(came.flow.as_ref().map(|flow| flow.id.clone()));
         flows.extend(came.flow);
-        rung.service = told.service;
+        (rung.service, rung.forwarded) = (told.service, told.forwarded);
         (rung.code, rung.layer, rung.fix) = (told.code, told.layer, told.fix);
         rung.text = format!("{name} is {addr}; {}", told.text);
     }
