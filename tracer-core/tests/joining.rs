@@ -6,7 +6,7 @@ use tracer_core::inventory::{Inventory, Link, Namespace};
 use tracer_core::join::{Census, Clocks, Estimate, Host, Joiner, Witness};
 use tracer_core::journey::Settings;
 use tracer_core::point::tell;
-use tracer_core::recording::{Clock, Header, Part};
+use tracer_core::recording::{Captured, Clock, Header, Part};
 use tracer_core::report::{
     Code, DeliveryCode, Finding, Flow, PointSeen, PointView, Proxy, RewriteField, SourceCode, Where,
 };
@@ -548,4 +548,35 @@ fn a_part_that_is_known_to_come_is_awaited() {
         let first = before.first().or(after.first()).expect("a flow");
         assert_eq!(first.hops.len(), hops);
     }
+}
+
+/// What only a capture saw need not be judged: it is told before that, by the count of what there is.
+#[test]
+fn captured_flows_that_are_nobody_elses_are_passed_over_unjudged() {
+    let near = near_events(20);
+    let few = near_events(5);
+    let mut far = told(
+        "peer.pcap",
+        far_events(&near, |_| true),
+        far_inventory(),
+        0,
+        BOOT_NS,
+    );
+    let near = told("node-a", few, synth::inventory(), 0, 0);
+    far.header.captured = Some(Captured::default());
+    let mut census = Census::new();
+    for one in [&near, &far] {
+        for (closed, _) in &one.parts {
+            census.note(&Witness::of(closed, &one.header));
+        }
+    }
+    let mut joiner = Joiner::new(clocks(&[])).knowing(census);
+    let passed = |joiner: &mut Joiner, told: &Told| {
+        let all = told.parts.iter();
+        all.filter(|(closed, _)| joiner.pass_over(closed, &told.host()))
+            .count()
+    };
+    assert_eq!(passed(&mut joiner, &far), 15);
+    assert_eq!(passed(&mut joiner, &near), 0, "a recording's are told");
+    assert_eq!(joiner.passed_over(), 15);
 }

@@ -8,6 +8,7 @@ use super::order::{apart, sorted};
 use super::shown::Shown;
 use super::witness::{Key, Witness, unix};
 use crate::inventory::Inventory;
+use crate::journey::Closed;
 use crate::recording::{Header, Part};
 use crate::report::{End, Flow};
 use foldhash::fast::RandomState;
@@ -87,6 +88,18 @@ impl Joiner {
     #[must_use]
     pub fn knowing(self, census: Census) -> Self {
         Self { census, ..self }
+    }
+
+    /// Where there are recordings too: whether a captured flow can belong to nothing else, by the count of what there is.
+    /// Then it is counted as passed over, and need not be judged.
+    pub fn pass_over(&mut self, closed: &Closed, host: &Host<'_>) -> bool {
+        if host.header.captured.is_none() {
+            return false;
+        }
+        let witness = Witness::of(closed, host.header);
+        let alone = witness.keys().all(|key| self.census.count(&key) == Some(1));
+        self.passed_over += u64::from(alone);
+        alone
     }
 
     /// Takes in a part of a source.

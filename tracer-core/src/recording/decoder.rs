@@ -1,5 +1,6 @@
 //! The bytes of a recording in, records out.
 
+use super::cbor;
 use super::frame::{HEAD, Head, damaged};
 use super::{Kind, MAGIC, ReadError, Record, VERSION};
 use serde::de::DeserializeOwned;
@@ -7,8 +8,6 @@ use std::collections::VecDeque;
 
 /// Magic, version, and two bytes that are nothing yet.
 const START: usize = MAGIC.len() + 4;
-/// Values inside each other, at most: rules and sets are not deeper.
-const DEEPEST: usize = 64;
 
 /// How a recording ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,6 +200,5 @@ fn read(kind: Kind, raw: &mut &[u8]) -> Result<Record, String> {
 }
 
 fn value<T: DeserializeOwned>(raw: &mut &[u8]) -> Result<T, String> {
-    ciborium::de::from_reader_with_recursion_limit(raw, DEEPEST)
-        .map_err(|error| format!("a record that cannot be read: {error}"))
+    cbor::value(raw).map_err(|error| format!("a record that cannot be read: {error}"))
 }

@@ -7,6 +7,7 @@
 //!
 //! Records are also what any other source of packets yields: see [`Source`].
 
+mod cbor;
 mod change;
 mod decoder;
 mod encoder;

@@ -117,6 +117,13 @@ impl Replay {
 
     /// As [`Replay::take`]; `counted` is asked what the record does not answer: what the taps counted by now.
     pub fn take_counting(&mut self, record: Record, counted: &mut ReadCounter<'_>) -> Vec<Part> {
+        let over = self.take_unjudged(record, counted);
+        self.judge(over)
+    }
+
+    /// As [`Replay::take_counting`], of the flows that are told then only what was sighted of them: judging takes
+    /// most of the time, and not everybody needs it. [`Replay::judge`] makes up for it.
+    pub fn take_unjudged(&mut self, record: Record, counted: &mut ReadCounter<'_>) -> Vec<Closed> {
         match record {
             Record::Header(_) => {}
             Record::Clock(Clock { monotonic_ns, .. }) => self.reach(monotonic_ns),
@@ -125,7 +132,7 @@ impl Replay {
                 self.received += 1;
                 if self.trace.push(*event) && self.trace.stats().held > self.max_held + SLACK {
                     self.close(&Asked::default(), counted);
-                    return self.judge();
+                    return std::mem::take(&mut self.closed);
                 }
             }
             Record::Entry(asked) => self.trace.entry(&asked.event, asked.entry),
@@ -149,20 +156,20 @@ impl Replay {
             }
             Record::Advance(asked) => {
                 self.reach(asked.now_ns);
-                // Those before that were not judged: the file makes no sense, or was damaged.
-                let parts = self.judge();
+                // Those before that nothing was asked about: captures ask nobody.
+                let over = std::mem::take(&mut self.closed);
                 self.close(&asked, counted);
-                return parts;
+                return over;
             }
             Record::Finish(asked) => {
                 self.reach(asked.now_ns);
-                let parts = self.judge();
+                let over = std::mem::take(&mut self.closed);
                 self.close_all(&asked, counted);
-                return parts;
+                return over;
             }
             Record::Judge(settled) => {
                 settled.tell(&mut self.closed);
-                return self.judge();
+                return std::mem::take(&mut self.closed);
             }
             Record::Summary(summary) => self.summary = Some(*summary),
         }
@@ -171,15 +178,31 @@ impl Replay {
 
     /// Nothing comes any more: tells what is left, where the recording did not.
     pub fn finish(&mut self) -> Vec<Part> {
-        let mut parts = self.judge();
+        let over = self.finish_unjudged();
+        self.judge(over)
+    }
+
+    /// As [`Replay::finish`], without judging: see [`Replay::take_unjudged`].
+    pub fn finish_unjudged(&mut self) -> Vec<Closed> {
+        let mut over = std::mem::take(&mut self.closed);
         if !self.finished {
             let asked = Asked {
                 now_ns: self.now_ns,
                 counts: Vec::new(),
             };
             self.close_all(&asked, &mut |_| None);
-            parts.extend(self.judge());
+            over.append(&mut self.closed);
         }
+        over
+    }
+
+    /// Judges flows that are over, in the order in which they were given.
+    pub fn judge(&mut self, over: Vec<Closed>) -> Vec<Part> {
+        if over.is_empty() {
+            return Vec::new();
+        }
+        let parts = self.trace.judge_parts(over, &self.inventory);
+        self.trace.take_observed();
         parts
     }
 
@@ -196,13 +219,6 @@ impl Replay {
             .trace
             .close_all(self.now_ns, &self.inventory, &mut read);
         self.closed.extend(closed);
-    }
-
-    fn judge(&mut self) -> Vec<Part> {
-        let closed = std::mem::take(&mut self.closed);
-        let parts = self.trace.judge_parts(closed, &self.inventory);
-        self.trace.take_observed();
-        parts
     }
 
     fn reach(&mut self, now_ns: u64) {

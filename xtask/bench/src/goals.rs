@@ -100,7 +100,11 @@ fn goals(measured: &Performance) -> Vec<Goal> {
 fn of_merging(size: &Joined) -> Goal {
     let resident = megabytes(as_f64(size.resident_kib));
     Goal {
-        what: format!("merging a capture of {} MiB", size.capture_bytes >> 20),
+        what: format!(
+            "merging a capture of {} MiB ({})",
+            size.capture_bytes >> 20,
+            size.others.word()
+        ),
         wanted: format!("at most {MERGING_MB:.0} MB resident"),
         measured: format!("{resident:.0} MB"),
         met: resident <= MERGING_MB,

@@ -22,8 +22,10 @@ use crate::programs::as_f64;
 use crate::synth;
 
 const MIB: u64 = 1 << 20;
-/// Other traffic of the far side: so many full frames for each turn of the connections.
+/// Other traffic of the far side, for each turn of the connections: so many full frames of transfers that go on,
 const OTHERS: u64 = 20;
+/// or so many short connections, which take about as many bytes.
+const STRANGERS: u64 = 40;
 const FRAME: usize = 1514;
 /// Bytes of the capture for each connection, about.
 const PER_CONNECTION: u64 = OTHERS * (FRAME as u64 + 16) + 1700;
@@ -36,9 +38,29 @@ const TURNS_BETWEEN: u64 = 250;
 /// Where the files are; deleted after each size.
 const FOLDER: &str = "target/bench/merge";
 
+/// What else the far side captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum Others {
+    /// A few transfers of full frames: many bytes.
+    Transfers,
+    /// Short connections that nobody recorded: many flows.
+    Connections,
+}
+
+impl Others {
+    /// In a table.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Transfers => "transfers",
+            Self::Connections => "connections",
+        }
+    }
+}
+
 /// One size.
 #[derive(Debug, Serialize)]
 pub(crate) struct Joined {
+    pub(crate) others: Others,
     pub(crate) capture_bytes: u64,
     pub(crate) recording_bytes: u64,
     pub(crate) packets: u64,
@@ -58,23 +80,27 @@ pub(crate) struct Joined {
 /// When what comes out is not what went in.
 pub(crate) fn measure(quick: bool) -> Result<Vec<Joined>> {
     let sizes: &[u64] = if quick { &[16, 64] } else { &[64, 256, 1024] };
-    sizes.iter().map(|mib| size(mib * MIB)).collect()
+    let kinds = [Others::Transfers, Others::Connections];
+    let all = kinds
+        .iter()
+        .flat_map(|others| sizes.iter().map(|mib| (*others, *mib)));
+    all.map(|(others, mib)| size(others, mib * MIB)).collect()
 }
 
-fn size(bytes: u64) -> Result<Joined> {
+fn size(others: Others, bytes: u64) -> Result<Joined> {
     let folder = PathBuf::from(FOLDER);
     fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
-    let joined = in_folder(&folder, bytes);
+    let joined = in_folder(&folder, others, bytes);
     let removed = fs::remove_dir_all(&folder).context("remove the files");
     let joined = joined?;
     removed?;
     Ok(joined)
 }
 
-fn in_folder(folder: &Path, bytes: u64) -> Result<Joined> {
+fn in_folder(folder: &Path, others: Others, bytes: u64) -> Result<Joined> {
     let (recording, capture) = (folder.join("node-a.srct"), folder.join("peer.pcap"));
     let connections = (bytes / PER_CONNECTION).max(1);
-    let packets = write(&recording, &capture, connections)?;
+    let packets = write(&recording, &capture, others, connections)?;
     let length = |path: &Path| Ok::<u64, anyhow::Error>(fs::metadata(path)?.len());
     let (recording_bytes, capture_bytes) = (length(&recording)?, length(&capture)?);
     let files = [recording.as_path(), capture.as_path()];
@@ -94,6 +120,7 @@ fn in_folder(folder: &Path, bytes: u64) -> Result<Joined> {
     let output = merging.wait_with_output().context("srctrace merge")?;
     check(&String::from_utf8_lossy(&output.stdout), connections)?;
     Ok(Joined {
+        others,
         capture_bytes,
         recording_bytes,
         packets,
@@ -158,7 +185,7 @@ fn read_from_disk(paths: &[&Path]) -> Result<f64> {
 }
 
 /// Writes both files; gives the packets of the capture.
-fn write(recording: &Path, capture: &Path, connections: u64) -> Result<u64> {
+fn write(recording: &Path, capture: &Path, others: Others, connections: u64) -> Result<u64> {
     let mut recorder = Recorder::new(recording)?;
     let mut capture = Capture::new(capture)?;
     let turns = synth::turns(connections);
@@ -168,7 +195,10 @@ fn write(recording: &Path, capture: &Path, connections: u64) -> Result<u64> {
             capture.sight(raw)?;
         }
         let now_ns = events.last().map_or(0, |event| event.time_ns);
-        capture.others(turn, now_ns)?;
+        match others {
+            Others::Transfers => capture.transfers(turn, now_ns)?,
+            Others::Connections => capture.strangers(turn, now_ns)?,
+        }
         recorder.take(&events, turn % TURNS_BETWEEN == TURNS_BETWEEN - 1)?;
     }
     recorder.finish()?;
@@ -277,8 +307,52 @@ impl Capture {
         self.packet(at_ns, &segment)
     }
 
+    /// Connections that begin, ask, are answered and end, each with another client port or client.
+    fn strangers(&mut self, turn: u64, now_ns: u64) -> Result<()> {
+        const ENDS: [(bool, u8, usize); 6] = [
+            (true, 0x02, 0),
+            (false, 0x12, 0),
+            (true, 0x18, 100),
+            (false, 0x18, 200),
+            (true, 0x11, 0),
+            (false, 0x11, 0),
+        ];
+        for number in 0..STRANGERS {
+            let n = turn * STRANGERS + number;
+            let client = ([10, 50, (n >> 24) as u8, (n >> 16) as u8], n as u16);
+            let server = ([10, 20, 30, 40], 5002);
+            let mut seq = [
+                (n as u32).wrapping_mul(2_246_822_519),
+                (n as u32).wrapping_mul(3_266_489_917),
+            ];
+            for (asks, flags, payload) in ENDS {
+                let (from, to) = if asks {
+                    (client, server)
+                } else {
+                    (server, client)
+                };
+                let [own, other] = if asks { [0, 1] } else { [1, 0] };
+                let segment = Segment {
+                    src: from.0,
+                    dst: to.0,
+                    sport: from.1.to_be_bytes(),
+                    dport: to.1.to_be_bytes(),
+                    seq: seq[own],
+                    ack: seq[other],
+                    flags,
+                    ttl: 60,
+                    payload,
+                };
+                self.packet(now_ns, &segment)?;
+                let counts = usize::from(flags & 0x03 != 0) + payload;
+                seq[own] = seq[own].wrapping_add(counts as u32);
+            }
+        }
+        Ok(())
+    }
+
     /// Other traffic: transfers that go on.
-    fn others(&mut self, turn: u64, now_ns: u64) -> Result<()> {
+    fn transfers(&mut self, turn: u64, now_ns: u64) -> Result<()> {
         for number in 0..OTHERS {
             let payload = FRAME - 54;
             let segment = Segment {

@@ -248,17 +248,19 @@ fn core(text: &mut String, runs: &[Run]) {
 fn merge(text: &mut String, sizes: &[Joined]) {
     text.push_str(
         "\n## Merging a capture\n\n`srctrace merge node-a.srct peer.pcap`: a recording of masqueraded connections and a capture of the \
-         far side, of these connections and twenty times as much other traffic. Both files are read twice, once for what the \
+         far side, of these connections and twenty times as much other traffic: a few transfers (many bytes), or short connections \
+         that nobody recorded, forty for each that was (many flows). Both files are read twice, once for what the \
          clocks are off by; \"reading\" is that and nothing else, from memory; \"disk\" is reading them once, from the disk \
          (`cargo xtask bench --only merge`).\n\n\
-         | capture, MiB | recording, MiB | packets | flows joined | seconds | reading, s | MiB per second | disk, MiB per second | resident at most, MB |\n\
-         |---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+         | other traffic | capture, MiB | recording, MiB | packets | flows joined | seconds | reading, s | MiB per second | disk, MiB per second | resident at most, MB |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     let mebi = |bytes: u64| mib(crate::programs::as_f64(bytes)) / 1024.0;
     for size in sizes {
         line!(
             text,
-            "| {:.0} | {:.1} | {} | {} | {:.2} | {:.2} | {:.0} | {:.0} | {:.0} |",
+            "| {} | {:.0} | {:.1} | {} | {} | {:.2} | {:.2} | {:.0} | {:.0} | {:.0} |",
+            size.others.word(),
             mebi(size.capture_bytes),
             mebi(size.recording_bytes),
             size.packets,

@@ -65,10 +65,15 @@ fn together(options: &MergeOptions, files: &[PathBuf]) -> Result<ExitStatus, Fai
     let mut teller = Teller::new(&options.output, "");
     let mut groups = Groups::default();
     let mut points = points_of(&headers);
+    let with_recordings = headers.iter().any(|header| header.captured.is_none());
     let mut joiner = Joiner::new(clocks.clone()).knowing(census);
     while let Some(source) = furthest_behind(&players, &clocks) {
         let player = &mut players[source];
-        let parts = player.step()?.unwrap_or_default();
+        let mut over = player.sighted()?.unwrap_or_default();
+        if with_recordings {
+            over.retain(|closed| !joiner.pass_over(closed, &player.host()));
+        }
+        let parts = player.replay.judge(over);
         let host = player.host();
         for part in parts {
             joiner.push(source, part, &host);
@@ -145,7 +150,8 @@ fn look_through(files: &[PathBuf], progress: &Progress) -> Result<Known, Failure
     let mut estimate = Estimate::new(files.len());
     let mut headers: Vec<Header> = Vec::new();
     for (source, file) in files.iter().enumerate() {
-        let mut player = Player::open(file, 1)?;
+        // With the memory that it will have beside the others: so both looks tell the same flows.
+        let mut player = Player::open(file, files.len())?;
         let header = player.replay.header().clone();
         if let Some(twin) = headers.iter().position(|other| *other == header) {
             return Err(Failure::Usage(
@@ -158,9 +164,9 @@ fn look_through(files: &[PathBuf], progress: &Progress) -> Result<Known, Failure
             ));
         }
         let mut shown = Shown::default();
-        while let Some(parts) = player.step()? {
+        while let Some(over) = player.sighted()? {
             progress.at(before + player.read());
-            for (closed, _) in parts {
+            for closed in over {
                 let witness = Witness::of(&closed, &header);
                 census.note(&witness);
                 estimate.note(source, &witness);

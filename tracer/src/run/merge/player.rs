@@ -8,6 +8,7 @@ use crate::source::{self, FileSource, SourceError};
 use std::path::Path;
 use tracer_core::event::Counter;
 use tracer_core::join::{Host, Shown};
+use tracer_core::journey::Closed;
 use tracer_core::recording::{Part, Record, Replay};
 
 /// Records that are read before others get their turn.
@@ -76,29 +77,38 @@ impl Player {
 
     /// The flows that are told next, if any are told soon; `None`: it is over.
     pub(in crate::run) fn step(&mut self) -> Result<Option<Vec<Part>>, Failure> {
+        let Some(over) = self.sighted()? else {
+            return Ok(None);
+        };
+        let parts = self.replay.judge(over);
+        if let Some(pcap) = &mut self.pcap {
+            pcap.told(&parts, self.replay.inventory())?;
+        }
+        Ok(Some(parts))
+    }
+
+    /// As [`Player::step`], without judging them.
+    pub(super) fn sighted(&mut self) -> Result<Option<Vec<Closed>>, Failure> {
         for _ in 0..STRIDE {
             if self.over {
                 return Ok(None);
             }
             let record = self.source.next_record()?;
             let mut counted = |counter: &Counter| self.source.counted(counter);
-            let parts = match record {
+            let over = match record {
                 Some(record) => {
                     if let (Some(pcap), Record::Event(event)) = (&mut self.pcap, &record) {
                         pcap.sighted(event);
                     }
-                    self.replay.take_counting(record, &mut counted)
+                    self.replay.take_unjudged(record, &mut counted)
                 }
                 None => {
                     self.over = true;
-                    self.replay.finish()
+                    self.replay.finish_unjudged()
                 }
             };
-            if !parts.is_empty() {
-                if let Some(pcap) = &mut self.pcap {
-                    pcap.told(&parts, self.replay.inventory())?;
-                }
-                return Ok(Some(parts));
+            if !over.is_empty() {
+                return Ok(Some(over));
             }
         }
         Ok(Some(Vec::new()))
