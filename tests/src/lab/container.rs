@@ -84,6 +84,16 @@ impl Running {
         self.shell.id()
     }
 
+    /// A line of shell by which a process makes itself one of the container's, as far as its cgroup tells. It must have
+    /// ended when the container goes.
+    #[must_use]
+    pub fn entrance(&self) -> String {
+        format!(
+            "echo $$ > {}",
+            self.group.path.join("cgroup.procs").display()
+        )
+    }
+
     /// Makes a TCP request from inside, from port `sport`, and returns the far side's answer: `seen ADDRESS:PORT`.
     ///
     /// # Errors

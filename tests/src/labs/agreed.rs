@@ -1,29 +1,22 @@
-//! Row A12 with a contract, row B1 with a text for the other side, and the report as a page.
-
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+//! Row A12 with a contract, and the report as a page.
 
 use anyhow::{Context as _, Result, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::Value;
 
+use super::Case;
 use super::options::lab_with_servers;
-use super::steps::{A_MOMENT, answered, masquerade, same, same_text, without_ports};
-use super::{Case, NATIVE};
+use super::steps::{answered, same, same_text, without_ports};
 use crate::lab::Lab;
-use crate::lab::cast::{self, PEER, RouteBack};
+use crate::lab::cast::{self, PEER};
 use crate::trace::expect::compare;
 use crate::trace::{Files, Names, Report, Srctrace, srctrace};
-use crate::traffic::{Outcome, StreamCall};
+use crate::traffic::StreamCall;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("a12_contract_probed", &["A12"], probed),
     Case::new("a12_contract_uncertain", &["A12"], uncertain),
     Case::new("a12_contract_watched", &["A12"], watched),
     Case::new("a12_contract_malformed", &["A12"], malformed),
-    // The command that the text names is run as it stands: small machines do not have all of its tools.
-    Case::new("b1_handed_over", &["B1"], handed_over).on(NATIVE),
     Case::new("report_as_a_page", &[], page),
 ];
 
@@ -217,132 +210,6 @@ fn malformed() -> Result<()> {
         Srctrace::new(&lab, &["--contract", &files.path("none.toml"), "--probe"]).run_to_end()?;
     same("the status without a file", report.status, Some(2))?;
     same("connections", peer.seen().len(), 0)
-}
-
-/// A request that nobody answers, the text about it, and the command in that text, run where it says.
-fn handed_over() -> Result<()> {
-    let lab = cast::one_pod("handed", RouteBack::Missing).up()?;
-    masquerade(&lab, &["10.20.0.0/16"])?;
-    let files = Files::new(&lab)?;
-    let recording = files.path("run.srct");
-    let args = [PEER, "--host", "node-a", "--record", &recording];
-    let trace = Srctrace::new(&lab, &args).start()?;
-    let ask = || {
-        StreamCall::new("pod", "10.20.30.40:443", 43_210)
-            .patience(A_MOMENT)
-            .run(&lab)
-    };
-    same("the request", ask()?, Outcome::Silence)?;
-    let live = trace.stop()?;
-    let json = files.write("run.json", live.lines.join("\n").as_bytes())?;
-    let time = live.only_flow()?["first_seen"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
-    let text = |file: &str| -> Result<String> {
-        let report = srctrace(&["handover", file])?;
-        same("the status", report.status, Some(0)).context(report.stderr.clone())?;
-        Ok(report
-            .lines
-            .join("\n")
-            .replace(&time, "TIME")
-            .replace(&files.path(""), ""))
-    };
-    let told = text(&recording)?;
-    same_text("the text", &told, HANDOVER)?;
-    let with =
-        "`srctrace merge RECORDING answer.pcap`, with a recording of the same run (--record)";
-    let of_report = HANDOVER.replace("`srctrace merge run.srct answer.pcap`", with);
-    same_text("the text of the report", &text(&json)?, &of_report)?;
-
-    let command = told
-        .lines()
-        .find(|line| line.trim_start().starts_with("tcpdump "));
-    let command = command.context("no command in the text")?;
-    let capture = Capture::start(&lab, command.trim(), &files)?;
-    same("the second request", ask()?, Outcome::Silence)?;
-    let packets = capture.stop(&lab, &files)?;
-    ensure!(
-        packets.contains("10.12.3.4.43210 > 10.20.30.40.443"),
-        "what the command captured there:\n{packets}"
-    );
-    Ok(())
-}
-
-const HANDOVER: &str = "\
-To the team of 10.20.30.40
-
-What left here (times are UTC)
-  1 request at TIME
-  tcp 10.12.3.4:43210 → 10.20.30.40:443, left node-a by eth0; the source 10.12.3.4 is the sender's own address
-  what came of it here: nothing came back
-
-What your side needs
-  a route back to 10.12.3.0/24 toward us (known by: the node's own route by veth-pod)
-  or, if we masquerade instead: a route back to 10.100.0.5; you would then see all of our pods as their node
-
-Please run this where 10.20.30.40 lives, while we send again (both directions, headers only)
-  tcpdump -n -i any -s 128 -c 1000 -w answer.pcap '(host 10.20.30.40 and tcp port 443) or (icmp[icmptype] == icmp-unreach)'
-
-What each outcome means
-  no packet to 10.20.30.40: it is lost between us: tunnel selectors, routes or firewalls that do not know 10.12.3.4
-  packets from 10.12.3.4, no answer leaves: it is dropped on that machine: its firewall, its reverse-path check, or no route to 10.12.3.4 (`ip route get 10.12.3.4` there)
-  packets from 10.12.3.4, answers leave: they get lost on the way back: the route to 10.12.3.0/24 leads elsewhere, or a tunnel or firewall does not let it through
-  packets from another address: the source is translated between us: tell us that address
-  answers from another address than 10.20.30.40: a translation on your side is not taken back
-  a reset, or ICMP unreachable: who sends it refuses: a policy, or nobody listens
-
-How your answer is used here
-  the address that you saw: `srctrace 10.20.30.40:443 --peer-saw ADDR`
-  answer.pcap: `srctrace merge run.srct answer.pcap`";
-
-/// tcpdump where the far side's team would run it.
-struct Capture(Child);
-
-impl Capture {
-    fn start(lab: &Lab, command: &str, files: &Files) -> Result<Self> {
-        // As root tcpdump would write as another user.
-        let command = format!(
-            "cd {} && exec {} -Z root",
-            files.path(""),
-            command.replacen("tcpdump ", "tcpdump -U --immediate-mode ", 1)
-        );
-        let spawn = || {
-            let mut shell = Command::new("sh");
-            shell
-                .args(["-c", &command])
-                .stdin(Stdio::null())
-                .stderr(Stdio::piped())
-                .spawn()
-        };
-        let mut child = lab.in_ns("peer", spawn)?.context("start tcpdump")?;
-        let said = child.stderr.take().context("its standard error")?;
-        let listens = BufReader::new(said)
-            .lines()
-            .map_while(Result::ok)
-            .any(|line| line.contains("listening on"));
-        ensure!(listens, "tcpdump does not listen: {command}");
-        Ok(Self(child))
-    }
-
-    /// The packets in words.
-    fn stop(mut self, lab: &Lab, files: &Files) -> Result<String> {
-        let pid = i32::try_from(self.0.id()).context("its number")?;
-        kill(Pid::from_raw(pid), Signal::SIGINT).context("stop tcpdump")?;
-        self.0.wait().context("wait for tcpdump")?;
-        lab.run(
-            "peer",
-            &format!("tcpdump -n -r {}", files.path("answer.pcap")),
-        )
-    }
-}
-
-impl Drop for Capture {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// The page holds what text does, needs nothing else, and cannot be broken by names.

@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case] = &[
 
 /// As CNI plugins name a pod's namespace.
 const CNI: &str = "cni-5f1c2b7a-90d4-4e1b-8c55-1d2e3f405162";
-const WEB: Container = Container {
+pub(super) const WEB: Container = Container {
     uid: "0f4e2c1a-9b3d-4e5f-8a7b-1c2d3e4f5a6b",
     id: "3f2a8c0d9e1b4f5a6c7d8e9f0a1b2c3d4e5f60718293a4b5c6d7e8f901234567",
     hostname: Some("web-7d9f"),
@@ -30,14 +30,14 @@ const DB: Container = Container {
     hostname: Some("db-0"),
 };
 /// On the node's network, so with the node's host name.
-const PROXY: Container = Container {
+pub(super) const PROXY: Container = Container {
     uid: "77777777-5e6f-4a0b-9c8d-7e6f5a4b3c2d",
     id: "77778c0d9e1b4f5a6c7d8e9f0a1b2c3d4e5f60718293a4b5c6d7e8f901234567",
     hostname: None,
 };
 
 /// The kubelet's folders, where nobody but srctrace sees them.
-const LOGS: &str = "mkdir -p /var/log
+pub(super) const LOGS: &str = "mkdir -p /var/log
 mount -t tmpfs none /var/log
 mkdir -p /var/log/pods
 cd /var/log/pods

@@ -4,6 +4,7 @@ mod agreed;
 mod captured;
 mod changed;
 mod config;
+mod contained;
 mod contract;
 mod counts;
 mod covers;
@@ -15,8 +16,10 @@ mod expectations;
 mod explained;
 mod field;
 mod foretold;
+mod forwarders;
 mod gateways;
 mod ground;
+mod handed_over;
 mod hostile;
 mod job;
 mod kubelet;
@@ -211,7 +214,9 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
 fn early() -> Vec<&'static [Case]> {
     vec![
         agreed::CASES,
+        handed_over::CASES,
         gateways::CASES,
+        forwarders::CASES,
         ground::CASES,
         captured::CASES,
         changed::CASES,
@@ -247,6 +252,7 @@ fn early() -> Vec<&'static [Case]> {
         overlays::CASES,
         protocols::CASES,
         proxies::CASES,
+        contained::CASES,
         readme::CASES,
         recordings::CASES,
         redirects::CASES,

@@ -34,10 +34,10 @@ pub(super) const CLSACT_CASES: &[Case] =
     &[Case::new("c5_proxy_by_clsact", &["C5"], by_clsact).on(VIRTUAL)];
 
 /// Kernels with tcx.
-const TCX: &[Kernel] = &[Kernel::Native, Kernel::V6_12, Kernel::V7];
+pub(super) const TCX: &[Kernel] = &[Kernel::Native, Kernel::V6_12, Kernel::V7];
 const VIRTUAL: &[Kernel] = &[Kernel::V5_10, Kernel::V6_1, Kernel::V6_12, Kernel::V7];
 
-const BACKEND: &str = "10.20.30.40:443";
+pub(super) const BACKEND: &str = "10.20.30.40:443";
 const PAYLOAD: &[u8] = b"GET /first HTTP/1.0 from the client\r\n\r\n";
 
 /// A proxy's configuration, gone when dropped.
@@ -71,7 +71,7 @@ fn socat(lab: &Lab, ns: &str, at: &str, options: &str, to: &str, from: &str) -> 
     Service::start(lab, ns, &line, at)
 }
 
-fn ask(lab: &Lab, from: &str, to: &str, sport: u16, seen: &str) -> Result<()> {
+pub(super) fn ask(lab: &Lab, from: &str, to: &str, sport: u16, seen: &str) -> Result<()> {
     let call = StreamCall::new(from, to, sport).payload(PAYLOAD);
     same("what the far side saw", call.run(lab)?, answered(seen)?)
 }

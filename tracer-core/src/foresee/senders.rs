@@ -2,21 +2,28 @@
 
 use super::Sender;
 use crate::event::NetnsId;
-use crate::inventory::{Inventory, Link, Namespace, Role};
+use crate::inventory::{Inventory, Link, Namespace, Role, Sign};
 use crate::report::OriginKind;
+use crate::ruleset::Ruleset;
 use ipnet::IpNet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// Every sender that there is on this node for a destination's address family: its pods, itself, the
-/// clients of pods that forward, and clients that come in by the node's own devices.
+/// clients of pods that forward, and clients that come in by the node's own devices. A pod with one device
+/// is known to forward by its NAT rules, where `rules` has them.
 #[must_use]
-pub fn senders(inventory: &Inventory, v4: bool) -> Vec<Sender> {
+pub fn senders(inventory: &Inventory, rules: &BTreeMap<NetnsId, Ruleset>, v4: bool) -> Vec<Sender> {
     let mut found = Vec::new();
     for (netns, ns) in &inventory.namespaces {
         match inventory.role(*netns) {
             Role::Pod if has_address(ns, v4) => {
                 found.push(made_in(OriginKind::Pod, *netns));
+                let before = found.len();
                 found.extend(clients(*netns, ns, OriginKind::Gateway, v4));
+                if found.len() == before && translates(inventory, *netns, rules.get(netns)) {
+                    found.extend(on_one_arm(*netns, ns, v4));
+                }
             }
             Role::Node if has_address(ns, v4) => {
                 found.push(made_in(OriginKind::Node, *netns));
@@ -86,6 +93,28 @@ fn clients(
         netns,
         iif: Some(*index),
         src: pod.then(|| pool(link, v4)).flatten(),
+    })
+}
+
+/// Whether a pod forwards and has NAT rules for others.
+fn translates(inventory: &Inventory, netns: NetnsId, rules: Option<&Ruleset>) -> bool {
+    let gateway = rules.and_then(|rules| inventory.gateway(netns, Some(rules)));
+    gateway.is_some_and(|gateway| {
+        let by_rule = |sign: &Sign| matches!(sign, Sign::Nat(_));
+        gateway.forwards == Some(true) && gateway.signs.iter().any(by_rule)
+    })
+}
+
+/// Clients that come in by the device by which they go out again: who they are is not known.
+fn on_one_arm(netns: NetnsId, ns: &Namespace, v4: bool) -> impl Iterator<Item = Sender> {
+    let routes = ns.routes.iter();
+    let default = routes.filter(move |r| r.to.prefix_len() == 0 && r.to.addr().is_ipv4() == v4);
+    let devices: BTreeSet<u32> = default.map(|route| route.ifindex).collect();
+    devices.into_iter().map(move |index| Sender {
+        kind: OriginKind::Gateway,
+        netns,
+        iif: Some(index),
+        src: None,
     })
 }
 

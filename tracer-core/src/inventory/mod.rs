@@ -2,6 +2,7 @@
 //! system room fills them in.
 
 mod facts;
+mod gateway;
 mod node;
 mod range;
 mod roles;
@@ -12,6 +13,7 @@ pub use facts::{
     Attached, ConntrackCounts, Facts, Inquiry, PolicyRule, Refusal, RouteAnswer, RouteQuestion,
     answers_way,
 };
+pub use gateway::{Gateway, Sign};
 pub use node::NotTheNode;
 pub use range::{PodRange, RangeKnown};
 pub use roles::Role;
@@ -61,6 +63,9 @@ pub struct Cgroup {
     pub path: String,
     /// `namespace/name` of the pod it belongs to.
     pub pod: Option<String>,
+    /// The id of the container whose processes it holds, as its runtime names it: 64 hexadecimal digits.
+    #[serde(default)]
+    pub container: Option<String>,
 }
 
 /// One network namespace.

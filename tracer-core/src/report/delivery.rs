@@ -88,7 +88,7 @@ pub struct Proxy {
     pub pid: u32,
     /// Task name.
     pub comm: String,
-    /// Container name.
+    /// `namespace/name` of the pod that it runs in; where that is not known, the id of its container.
     pub container: Option<String>,
     /// Where it listens.
     pub listen: Option<String>,

@@ -29,11 +29,14 @@ fn view(joined: &Joined, inventory: &Inventory) -> Proxy {
     let cgroup = joined.process.cgroup;
     let cgroup = cgroup.and_then(|id| inventory.cgroups.get(&id));
     let namespace = inventory.namespaces.get(&joined.netns);
-    let pod = cgroup.and_then(|c| c.pod.clone());
+    let pod = cgroup.and_then(|c| c.pod.as_ref());
+    let pod = pod.or_else(|| namespace.and_then(|ns| ns.pod.as_ref()));
+    // Without the node's log folders a container on the node's network has no name that could be known.
+    let container = pod.or_else(|| cgroup.and_then(|c| c.container.as_ref()));
     Proxy {
         pid: joined.process.pid.unwrap_or(0),
         comm: joined.process.comm.clone().unwrap_or_default(),
-        container: pod.or_else(|| namespace.and_then(|ns| ns.pod.clone())),
+        container: container.cloned(),
         listen: Some(SocketAddr::new(joined.inbound.dst, joined.inbound.dport).to_string()),
         new_flow: joined.new_flow.clone(),
         evidence: word(joined.evidence).to_owned(),

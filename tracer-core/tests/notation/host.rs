@@ -33,6 +33,7 @@ impl Names {
                 let cgroup = Cgroup {
                     path: arg(words, 2)?.into(),
                     pod: words.get(3).map(|p| p.trim_start_matches("pod=").into()),
+                    ..Cgroup::default()
                 };
                 inventory.cgroups.insert(number(arg(words, 1)?)?, cgroup);
             }

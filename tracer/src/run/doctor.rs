@@ -2,6 +2,7 @@
 
 use super::clock;
 use super::failure::Failure;
+use super::gateways;
 use super::print;
 use crate::cli::DoctorOutput;
 use crate::kernel::features;
@@ -16,6 +17,7 @@ pub(super) fn doctor(output: DoctorOutput) -> Result<ExitStatus, Failure> {
         .into_iter()
         .chain([conntrack()])
         .chain(privileges())
+        .chain(gateways::gateways())
         .collect();
     match output {
         DoctorOutput::Text => {

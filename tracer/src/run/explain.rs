@@ -51,6 +51,7 @@ fn lines_for(
     options: &ExplainOptions,
     addr: IpAddr,
 ) -> Result<Vec<Explain>, Failure> {
+    terrain.read_forwarders(&options.senders)?;
     let mut senders = terrain.senders(&options.senders, addr.is_ipv4())?;
     for sender in &mut senders {
         sender.src = options.src.or(sender.src);

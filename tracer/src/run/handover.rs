@@ -14,20 +14,14 @@ const MOST: usize = 20;
 /// Prints a sheet for each source and destination.
 pub(super) fn handover(file: &Path) -> Result<ExitStatus, Failure> {
     let mut all = Handover::default();
-    let mut recorded = false;
     given::each_flow(file, &mut |flow, inventory| {
-        recorded |= inventory.is_some();
         all.add(flow, inventory);
         Ok(())
     })?;
     let (silent, overflow) = all.left_out();
     let sheets = all.sheets();
     let name = file.display().to_string();
-    let texts: Vec<String> = sheets
-        .iter()
-        .take(MOST)
-        .map(|sheet| text::handover(sheet, &name, recorded))
-        .collect();
+    let texts: Vec<String> = sheets.iter().take(MOST).map(text::handover).collect();
     let more = (sheets.len().saturating_sub(MOST) as u64).saturating_add(overflow);
     for (n, what) in [
         (silent, "flows were not seen leaving, and are in no text"),

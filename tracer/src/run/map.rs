@@ -116,6 +116,7 @@ fn groups(
     v4: bool,
     doubts: &mut BTreeSet<String>,
 ) -> Result<Vec<(Sender, Vec<Sender>)>, Failure> {
+    terrain.read_forwarders(options)?;
     let mut senders = terrain.senders(options, v4)?;
     let needs = Needs {
         rules: senders.iter().map(|sender| sender.netns).collect(),

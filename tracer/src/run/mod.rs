@@ -10,6 +10,7 @@ mod doubts;
 mod entries;
 mod explain;
 mod failure;
+mod gateways;
 mod given;
 mod gone;
 mod handover;

@@ -15,7 +15,7 @@ use std::path::Path;
 use tracer_core::evaluate::Rules;
 use tracer_core::event::NetnsId;
 use tracer_core::foresee::{Ground, Needs, Routes, Sender, senders};
-use tracer_core::inventory::{Facts, Inventory, RouteQuestion};
+use tracer_core::inventory::{Facts, Inventory, Role, RouteQuestion};
 use tracer_core::ruleset::{Ruleset, Unread};
 
 /// Rounds of asking, at most: each leads a packet one namespace further.
@@ -26,6 +26,8 @@ pub(super) struct Terrain {
     pub(super) inventory: Inventory,
     pub(super) rules: BTreeMap<NetnsId, Ruleset>,
     routes: Routes,
+    /// Namespaces whose prefixes were asked for.
+    looked: BTreeSet<NetnsId>,
     machine: Option<Machine>,
 }
 
@@ -61,6 +63,7 @@ impl Terrain {
             inventory,
             rules: BTreeMap::new(),
             routes: Routes::default(),
+            looked: BTreeSet::new(),
             machine: Some(Machine {
                 stores: Stores::of_kernel(&roots)?,
                 programs: Programs::find(),
@@ -84,6 +87,7 @@ impl Terrain {
             inventory: player.replay.inventory().clone(),
             rules: player.replay.rules().clone(),
             routes: Routes::default(),
+            looked: BTreeSet::new(),
             machine: None,
         })
     }
@@ -96,7 +100,7 @@ impl Terrain {
     ) -> Result<Vec<Sender>, Failure> {
         let wanted = self.wanted(options)?;
         let live = self.machine.is_some();
-        let mut all = senders(&self.inventory, v4);
+        let mut all = senders(&self.inventory, &self.rules, v4);
         all.retain(|sender| {
             wanted
                 .as_ref()
@@ -104,6 +108,26 @@ impl Terrain {
         });
         all.retain(|sender| live || self.rules.contains_key(&sender.netns));
         Ok(all)
+    }
+
+    /// Reads the rules of pods that forward, before they are asked who sends: a pod with one device is known by them to
+    /// forward for others. What the pods themselves send goes through them anyway.
+    pub(super) fn read_forwarders(&mut self, options: &SenderOptions) -> Result<(), Failure> {
+        let wanted = self.wanted(options)?;
+        let inventory = &self.inventory;
+        let forwards = |id: &NetnsId| {
+            let ns = inventory.namespaces.get(id);
+            ns.is_some_and(|ns| ns.forwards == Some(true)) && inventory.role(*id) == Role::Pod
+        };
+        let asked = |id: &NetnsId| wanted.as_ref().is_none_or(|ids| ids.contains(id));
+        let ids = inventory.namespaces.keys().copied();
+        let lacking = ids.filter(|id| !self.rules.contains_key(id));
+        let needs = Needs {
+            rules: lacking.filter(|id| forwards(id) && asked(id)).collect(),
+            ..Needs::default()
+        };
+        self.supply(&needs);
+        Ok(())
     }
 
     fn wanted(&self, options: &SenderOptions) -> Result<Option<BTreeSet<NetnsId>>, Failure> {
@@ -214,12 +238,7 @@ impl Terrain {
     /// As [`Terrain::supply`], and of rules only what is not there yet; with them, where the routes tell
     /// destinations apart. What makes that inexact is told.
     pub(super) fn supply_map(&mut self, needs: Needs, doubts: &mut BTreeSet<String>) -> bool {
-        let lacking = |id: &NetnsId| !self.rules.contains_key(id);
-        let needs = Needs {
-            rules: needs.rules.into_iter().filter(lacking).collect(),
-            ..needs
-        };
-        for id in &needs.rules {
+        for id in needs.rules.iter().filter(|id| self.looked.insert(**id)) {
             let at = self.machine.as_ref().and_then(|m| m.survey.netns(*id));
             match at.map(prefixes) {
                 Some(Ok((nets, whole))) => {
@@ -234,6 +253,11 @@ impl Terrain {
                 None => {}
             }
         }
+        let lacking = |id: &NetnsId| !self.rules.contains_key(id);
+        let needs = Needs {
+            rules: needs.rules.into_iter().filter(lacking).collect(),
+            ..needs
+        };
         self.supply(&needs)
     }
 

@@ -137,6 +137,7 @@ impl Redactor {
         for cgroup in change.cgroups.values_mut().flatten() {
             self.name(&mut cgroup.path);
             cgroup.pod.iter_mut().for_each(|pod| self.pod(pod));
+            cgroup.container.iter_mut().for_each(|id| self.name(id));
         }
         let facts = change.facts.values_mut().flatten();
         facts.for_each(|facts| self.facts(facts));

@@ -4,15 +4,15 @@ use super::super::escape;
 use super::words::{self, count};
 use tracer_core::report::{DeliveryCode, Sheet};
 
-/// The text of one sheet. `file` is what it was made of, `recorded` whether that is a recording.
+/// The text of one sheet.
 #[must_use]
-pub fn handover(sheet: &Sheet, file: &str, recorded: bool) -> String {
+pub fn handover(sheet: &Sheet) -> String {
     let parts = [
         left(sheet),
         back(sheet),
         ask(sheet),
         outcomes(sheet),
-        answer(sheet, file, recorded),
+        answer(sheet),
     ];
     parts.join("\n")
 }
@@ -125,15 +125,14 @@ fn outcomes(sheet: &Sheet) -> String {
     )
 }
 
-fn answer(sheet: &Sheet, file: &str, recorded: bool) -> String {
+/// Their capture is of the request that is sent again: only a recording of that one goes with it.
+fn answer(sheet: &Sheet) -> String {
     let to = to(sheet);
-    let merge = match recorded {
-        true => format!("  answer.pcap: `srctrace merge {} answer.pcap`\n", escape(file)),
-        false => "  answer.pcap: `srctrace merge RECORDING answer.pcap`, with a recording of the same run (--record)\n".to_owned(),
-    };
     format!(
         "How your answer is used here\n  \
-         the address that you saw: `srctrace {to} --peer-saw ADDR`\n{merge}"
+         while you capture, we record what we send again: `srctrace {to} --record again.srct`\n  \
+         answer.pcap: `srctrace merge again.srct answer.pcap`\n  \
+         the address that you saw: `srctrace {to} --peer-saw ADDR`\n"
     )
 }
 

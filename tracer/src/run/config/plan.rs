@@ -6,6 +6,7 @@ use crate::cli::ExplainOptions;
 use crate::run::explain::is_of_use;
 use crate::run::terrain::{ROUNDS, Terrain};
 use ipnet::IpNet;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use tracer_core::evaluate::Rules;
 use tracer_core::event::NetnsId;
@@ -215,7 +216,7 @@ fn of_flow(inventory: &Inventory, node: NetnsId, path: &Path4, counted: &Counted
 }
 
 fn pods(inventory: &Inventory, v4: bool) -> Vec<Sender> {
-    let all = foresee::senders(inventory, v4).into_iter();
+    let all = foresee::senders(inventory, &BTreeMap::new(), v4).into_iter();
     let mut pods: Vec<Sender> = all
         .filter(|sender| sender.kind == OriginKind::Pod)
         .take(PODS)

@@ -5,6 +5,7 @@ use crate::cli::ExplainOptions;
 use crate::run::failure::Failure;
 use crate::run::terrain::Terrain;
 use ipnet::IpNet;
+use std::collections::BTreeMap;
 use tracer_core::foresee;
 use tracer_core::inventory::Inventory;
 use tracer_core::masqconfig::{self, Config, Want, prefixes};
@@ -72,7 +73,7 @@ pub(super) fn edit(
 /// The command that shows it on the wire, once the agent has read the edit.
 fn verify(inventory: &Inventory, dest: IpNet, word: &str, options: &ExplainOptions) -> String {
     let dst = prefixes::host(dest);
-    let senders = foresee::senders(inventory, dst.is_ipv4());
+    let senders = foresee::senders(inventory, &BTreeMap::new(), dst.is_ipv4());
     let pod = senders.iter().find(|sender| sender.kind == OriginKind::Pod);
     let ns = pod.and_then(|pod| inventory.namespaces.get(&pod.netns));
     let name = ns.and_then(|ns| ns.pod.clone().or_else(|| ns.name.clone()));

@@ -152,7 +152,12 @@ fn pods_on_the_hosts_network_are_known_by_cgroup_and_told_apart() {
     let mut here = Survey::take(&Roots::default(), &own, Scope::All).unwrap();
     here.learn_cgroups([id, 1 << 60]);
     let known: Vec<_> = here.inventory().cgroups.iter().collect();
-    assert_eq!(known, [(&id, &Cgroup { path, pod: None })]);
+    let cgroup = Cgroup {
+        path,
+        pod: None,
+        container: Some(ID.to_owned()),
+    };
+    assert_eq!(known, [(&id, &cgroup)]);
     let survey = Survey::take(&roots, &own, Scope::All).unwrap();
     let error = resolve_pod(&roots, &survey, "proxy-x1").unwrap_err();
     assert_eq!(

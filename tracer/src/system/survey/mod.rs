@@ -12,7 +12,7 @@ mod tests;
 pub use delta::Delta;
 
 use super::netns::{Discovery, Found, Netns, discover, has_other_mounts, on_visitor};
-use super::pods::{CgroupPaths, PodNames};
+use super::pods::{CgroupPaths, PodNames, parse_cgroup};
 use super::tunnels::tunnel;
 use super::{Changed, Roots, SystemError};
 use memory::Memory;
@@ -173,8 +173,12 @@ impl Survey {
             }
             if let Some(path) = self.cgroups.get(&self.roots, id) {
                 let path = path.to_owned();
-                let pod = self.pods.of_cgroup(&self.roots, &path);
-                known.insert(id, Cgroup { path, pod });
+                let cgroup = Cgroup {
+                    pod: self.pods.of_cgroup(&self.roots, &path),
+                    container: parse_cgroup(&path).id,
+                    path,
+                };
+                known.insert(id, cgroup);
             }
         }
     }

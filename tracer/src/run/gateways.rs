@@ -1,0 +1,63 @@
+//! Pods that forward for others, found without any traffic: for `doctor`.
+
+use crate::system::netns::Netns;
+use crate::system::rules::{self, Programs, Stores};
+use crate::system::{Roots, Scope, Survey};
+use tracer_core::inventory::{Gateway, Inventory, Role};
+use tracer_core::report::Capability;
+
+/// A line for each gateway of this machine; one that says why where nobody could look.
+pub(super) fn gateways() -> Vec<Capability> {
+    let roots = Roots::default();
+    let survey = Netns::own(&roots).and_then(|own| Survey::take(&roots, &own, Scope::All));
+    match survey {
+        Ok(survey) => found(&roots, &survey),
+        Err(error) => vec![Capability {
+            what: "gateway pods".to_owned(),
+            available: false,
+            why: error.to_string(),
+            effect: "pods that forward for others are known only by traffic that passes them"
+                .to_owned(),
+        }],
+    }
+}
+
+fn found(roots: &Roots, survey: &Survey) -> Vec<Capability> {
+    let inventory = survey.inventory();
+    let programs = Programs::find();
+    let stores = Stores::of_kernel(roots).ok();
+    let ids = inventory.namespaces.keys();
+    let pods = ids.filter(|id| inventory.role(**id) == Role::Pod);
+    pods.filter_map(|id| {
+        let forwards = inventory.namespaces.get(id)?.forwards == Some(true);
+        // Where nothing is forwarded rules translate nobody else.
+        let netns = survey.netns(*id).filter(|_| forwards);
+        let rules = netns.zip(stores);
+        let rules = rules.and_then(|(at, stores)| rules::read(at, roots, stores, &programs).ok());
+        let gateway = inventory.gateway(*id, rules.as_ref())?;
+        Some(line(inventory, &gateway))
+    })
+    .collect()
+}
+
+fn line(inventory: &Inventory, gateway: &Gateway) -> Capability {
+    let ns = inventory.namespaces.get(&gateway.netns);
+    let name = ns.and_then(|ns| ns.pod.as_ref().or(ns.name.as_ref()));
+    let name = name.map_or_else(|| gateway.netns.0.to_string(), Clone::clone);
+    let signs: Vec<String> = gateway.signs.iter().map(ToString::to_string).collect();
+    let signs = signs.join(", ");
+    let why = match gateway.forwards {
+        Some(true) => format!("forwards for others: net.ipv4.ip_forward=1 there, and {signs}"),
+        Some(false) => format!(
+            "is set up to forward and does not: net.ipv4.ip_forward=0 there, in spite of {signs}"
+        ),
+        None => format!("may forward: net.ipv4.ip_forward there cannot be read; it has {signs}"),
+    };
+    Capability {
+        what: format!("gateway {name}"),
+        available: true,
+        why,
+        effect: "what it rewrites is told apart from what the node does; explain and map tell its clients apart from it"
+            .to_owned(),
+    }
+}
