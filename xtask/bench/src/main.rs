@@ -2,6 +2,7 @@
 //! much it can carry. Everything is measured with the real program on labs of network namespaces; nothing is asserted.
 
 mod bpf;
+mod captured;
 mod connections;
 mod core;
 mod goals;
