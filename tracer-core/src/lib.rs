@@ -33,6 +33,7 @@ pub mod recording;
 pub mod report;
 pub mod rulebook;
 pub mod ruleset;
+mod space;
 pub mod synth;
 pub mod trace;
 pub mod verdict;

@@ -154,7 +154,7 @@ impl<'r> Walk<'_, 'r> {
         exits: &mut Exits<'r>,
     ) {
         self.log.asks(fields);
-        match lookup(&self.view(&world), self.rules.ruleset, fields, map) {
+        match lookup(&self.view(&world), self.rules, fields, map) {
             Lookup::Found(element) => self.element(at, element, world, exits),
             Lookup::Missing | Lookup::Absent => {
                 world.gives_up();

@@ -1,21 +1,32 @@
-//! Which rules of a long chain can match a destination at all: those that begin with another one are passed
-//! over without a look.
+//! Which rules of a long chain can match an address at all: those that ask for another one are passed over
+//! without a look.
 
-use crate::ruleset::{Chain, Condition, Field, Op, Rule, Step, Test, Value};
-use std::collections::BTreeMap;
+use super::ranges::{Ranges, range};
+use crate::ruleset::{Chain, Condition, Field, Op, Rule, Step, Test};
 use std::net::IpAddr;
 
 /// Shorter chains are walked rule by rule.
-const LONG: usize = 64;
+pub(super) const LONG: usize = 64;
 
-/// The rules of a chain by destination. What a rule that is passed over nearly did is not noted.
+/// The rules of a chain by the address that they ask for first. What a rule that is passed over nearly did is not noted.
 #[derive(Debug)]
 pub(super) struct Guards {
-    /// Rules that may match any destination, in order.
+    /// Rules that may match any address, in order.
     open: Vec<usize>,
-    /// For IPv4 and IPv6: from which address on, which other rules, in order.
-    of: [BTreeMap<u128, Vec<usize>>; 2],
+    by_destination: Guarded,
+    by_source: Guarded,
 }
+
+/// Rules that ask for certain addresses.
+#[derive(Debug, Default)]
+struct Guarded {
+    /// All of them, in order.
+    rules: Vec<usize>,
+    of: Ranges,
+}
+
+/// An address range with the number of the rule that asks for it.
+type Asked = ((IpAddr, IpAddr), usize);
 
 impl Guards {
     /// Of a chain that is long.
@@ -24,93 +35,95 @@ impl Guards {
             return None;
         }
         let mut open = Vec::new();
-        let mut ranges = [Vec::new(), Vec::new()];
+        let (mut dsts, mut srcs): (Vec<Asked>, Vec<Asked>) = (Vec::new(), Vec::new());
         for (n, rule) in chain.rules.iter().enumerate() {
-            match guard(rule) {
-                None => open.push(n),
-                Some(found) => {
-                    for (low, high) in found {
-                        let [v4, v6] = &mut ranges;
-                        let of = if low.is_ipv4() { v4 } else { v6 };
-                        of.push((number(low), number(high), n));
-                    }
-                }
+            if let Some(of) = guard(rule, &Field::Daddr) {
+                dsts.extend(of.into_iter().map(|range| (range, n)));
+            } else if let Some(of) = guard(rule, &Field::Saddr) {
+                srcs.extend(of.into_iter().map(|range| (range, n)));
+            } else {
+                open.push(n);
             }
         }
         Some(Self {
             open,
-            of: ranges.map(|ranges| segments(&ranges)),
+            by_destination: Guarded::of(&dsts),
+            by_source: Guarded::of(&srcs),
         })
     }
 
-    /// The first rule from `from` on that may match a destination.
-    pub(super) fn next(&self, dst: IpAddr, from: usize) -> Option<usize> {
-        let [v4, v6] = &self.of;
-        let of = if dst.is_ipv4() { v4 } else { v6 };
-        let here = of.range(..=number(dst)).next_back();
-        let behind = |rules: &[usize]| {
-            let at = rules.partition_point(|n| *n < from);
-            rules.get(at).copied()
-        };
-        let open = behind(&self.open);
-        let held = here.and_then(|(_, rules)| behind(rules));
-        open.into_iter().chain(held).min()
+    /// The first rule from `from` on that may match a packet; `None` for an address: it is not known.
+    pub(super) fn next(
+        &self,
+        src: Option<IpAddr>,
+        dst: Option<IpAddr>,
+        from: usize,
+    ) -> Option<usize> {
+        let open = behind(&self.open, from);
+        let by = [
+            self.by_destination.next(dst, from),
+            self.by_source.next(src, from),
+        ];
+        open.into_iter().chain(by.into_iter().flatten()).min()
     }
 }
 
-/// The destinations with one of which a rule begins.
-fn guard(rule: &Rule) -> Option<Vec<(IpAddr, IpAddr)>> {
-    let Some(Step::Test(Test {
-        negated: false,
-        condition:
-            Condition::Compare {
-                field: Field::Daddr,
-                op: Op::Equal,
-                values,
-            },
-    })) = rule.steps.first()
-    else {
-        return None;
-    };
-    values.iter().map(range).collect()
+impl Guarded {
+    fn of(asked: &[Asked]) -> Self {
+        let mut rules: Vec<usize> = asked.iter().map(|(_, n)| *n).collect();
+        rules.dedup();
+        Self {
+            rules,
+            of: Ranges::of(asked),
+        }
+    }
+
+    fn next(&self, addr: Option<IpAddr>, from: usize) -> Option<usize> {
+        match addr {
+            Some(addr) => self
+                .of
+                .holding(addr)
+                .filter_map(|rules| behind(rules, from))
+                .min(),
+            None => behind(&self.rules, from),
+        }
+    }
 }
 
-fn range(value: &Value) -> Option<(IpAddr, IpAddr)> {
-    match value {
-        Value::Addrs(low, high) if low.is_ipv4() == high.is_ipv4() => Some((*low, *high)),
-        Value::Masked { addr, mask } => {
-            let len = ipnet::ip_mask_to_prefix(*mask).ok()?;
-            let net = ipnet::IpNet::new(*addr, len).ok()?;
-            Some((net.network(), net.broadcast()))
-        }
+/// The first number from `from` on.
+fn behind(rules: &[usize], from: usize) -> Option<usize> {
+    let at = rules.partition_point(|n| *n < from);
+    rules.get(at).copied()
+}
+
+/// The addresses one of which a rule asks for, before it does or notes anything.
+fn guard(rule: &Rule, field: &Field) -> Option<Vec<(IpAddr, IpAddr)>> {
+    let mut tests = rule.steps.iter().map_while(|step| match step {
+        Step::Test(test) if is_plain(test) => Some(test),
         _ => None,
-    }
-}
-
-/// The rules of each stretch between two ends of ranges.
-fn segments(ranges: &[(u128, u128, usize)]) -> BTreeMap<u128, Vec<usize>> {
-    let mut turns: BTreeMap<u128, Vec<(usize, bool)>> = BTreeMap::new();
-    for (low, high, n) in ranges {
-        turns.entry(*low).or_default().push((*n, true));
-        if let Some(behind) = high.checked_add(1) {
-            turns.entry(behind).or_default().push((*n, false));
-        }
-    }
-    // A rule with several ranges may hold by more than one of them.
-    let mut held: BTreeMap<usize, isize> = BTreeMap::new();
-    let segments = turns.into_iter().map(|(start, turns)| {
-        for (n, begins) in turns {
-            *held.entry(n).or_default() += if begins { 1 } else { -1 };
-        }
-        held.retain(|_, count| *count > 0);
-        (start, held.keys().copied().collect())
     });
-    segments.collect()
+    tests.find_map(|test| match &test.condition {
+        Condition::Compare {
+            field: asked,
+            op: Op::Equal,
+            values,
+        } if asked == field && !test.negated => values.iter().map(range).collect(),
+        _ => None,
+    })
 }
 
-fn number(addr: IpAddr) -> u128 {
-    match addr {
-        IpAddr::V4(v4) => v4.to_bits().into(),
-        IpAddr::V6(v6) => v6.to_bits(),
-    }
+/// Whether a test that fails leaves nothing behind, and one that cannot be decided only an assumption.
+fn is_plain(test: &Test) -> bool {
+    matches!(
+        &test.condition,
+        Condition::Compare {
+            field: Field::Saddr
+                | Field::Daddr
+                | Field::Iif
+                | Field::Oif
+                | Field::Version
+                | Field::Proto,
+            ..
+        }
+    )
 }

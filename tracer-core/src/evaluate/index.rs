@@ -1,19 +1,21 @@
 //! The rule stores by name and by hook: what the kernel resolves when rules are loaded.
 
 use super::guards::Guards;
+use super::members::Members;
 use super::tracking;
+use super::world::World;
 use crate::ruleset::{Backend, Base, Chain, ChainKind, Family, Hook, Policy};
-use crate::ruleset::{Rule, RuleId, Ruleset, Table};
+use crate::ruleset::{Rule, RuleId, Ruleset, SetId, Table};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::fmt;
-use std::net::IpAddr;
 
 /// A ruleset with its chains by name; made once, asked for many packets.
 #[derive(Debug)]
 pub struct Rules<'r> {
     pub(crate) ruleset: &'r Ruleset,
     pub(super) tables: Vec<Named<'r>>,
+    pub(super) sets: HashMap<&'r SetId, Members<'r>, RandomState>,
     /// Whether conntrack runs, for IPv4 and IPv6.
     tracks: [bool; 2],
 }
@@ -25,26 +27,23 @@ pub(super) struct Named<'r> {
     pub(super) chains: HashMap<&'r str, &'r Chain, RandomState>,
     /// Those that hang on a hook.
     bases: Vec<(&'r Chain, &'r Base)>,
-    /// Of long chains, where many destinations are asked about.
+    /// Of long chains, where many packets are asked about.
     guards: HashMap<&'r str, Guards, RandomState>,
 }
 
 impl<'r> Named<'r> {
-    /// The next rule of one of its chains from `from` on that may match one of these destinations.
+    /// The next rule of one of its chains from `from` on that may match the packet in one of these worlds.
     pub(super) fn next_rule(
         &self,
         chain: &Chain,
         from: usize,
-        mut dsts: impl Iterator<Item = Option<IpAddr>>,
+        worlds: &[World<'_>],
     ) -> Option<usize> {
-        let any = (from < chain.rules.len()).then_some(from);
-        let guards = self.guards.get(chain.name.as_str());
-        match (guards, dsts.next()?) {
-            (Some(guards), Some(dst)) if dsts.all(|other| other == Some(dst)) => {
-                guards.next(dst, from)
-            }
-            _ => any,
-        }
+        let Some(guards) = self.guards.get(chain.name.as_str()) else {
+            return (from < chain.rules.len() && !worlds.is_empty()).then_some(from);
+        };
+        let next = |world: &World<'_>| guards.next(world.state.src, world.state.dst, from);
+        worlds.iter().filter_map(next).min()
     }
 }
 
@@ -63,11 +62,14 @@ impl<'r> Rules<'r> {
         Self {
             ruleset,
             tables: ruleset.tables.iter().map(named).collect(),
+            sets: (ruleset.sets.iter())
+                .map(|(id, set)| (id, Members::of(set)))
+                .collect(),
             tracks: [4, 6].map(|version| tracking::is_on(ruleset, version)),
         }
     }
 
-    /// Indexes a ruleset that is asked about very many destinations: what rules nearly did is not told then.
+    /// Indexes a ruleset that is asked about very many packets: what rules nearly did is not told then.
     #[must_use]
     pub fn of_many(ruleset: &'r Ruleset) -> Self {
         let mut rules = Self::new(ruleset);

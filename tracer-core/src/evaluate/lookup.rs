@@ -1,8 +1,10 @@
 //! Lookups in sets and maps.
 
 use super::bits::Truth;
+use super::index::Rules;
+use super::members::Members;
 use super::read::{Reading, View};
-use crate::ruleset::{Element, Field, Op, Ruleset, Set, SetId, Value};
+use crate::ruleset::{Element, Field, Op, Set, SetId, Value};
 
 /// What a set says of a packet.
 #[derive(Debug)]
@@ -20,13 +22,14 @@ pub(super) enum Lookup<'r> {
 /// Looks fields up in a set.
 pub(super) fn lookup<'r>(
     view: &View<'_, 'r>,
-    ruleset: &'r Ruleset,
+    rules: &Rules<'r>,
     fields: &[Field],
     id: &SetId,
 ) -> Lookup<'r> {
-    let Some(set) = ruleset.sets.get(id) else {
+    let Some(members) = rules.sets.get(id) else {
         return Lookup::Maybe(Vec::new());
     };
+    let set = members.set();
     let key: Vec<Reading<'_>> = fields.iter().map(|field| view.read(field)).collect();
     if key.iter().any(|part| absent(*part, set)) {
         // ipset's own: the set has no such element (net/netfilter/xt_set.c inverts that).
@@ -38,7 +41,7 @@ pub(super) fn lookup<'r>(
     if set.dynamic {
         return Lookup::Maybe(Vec::new());
     }
-    search(view, set, &key)
+    search(view, members, &key)
 }
 
 fn absent(part: Reading<'_>, set: &Set) -> bool {
@@ -58,10 +61,10 @@ fn absent(part: Reading<'_>, set: &Set) -> bool {
 
 /// The most specific element that holds wins: ipset tries the longest prefixes first, and
 /// `nomatch` elements are exceptions (net/netfilter/ipset/ip_set_hash_gen.h, `mtype_test_cidrs`).
-fn search<'r>(view: &View<'_, 'r>, set: &'r Set, key: &[Reading<'_>]) -> Lookup<'r> {
+fn search<'r>(view: &View<'_, 'r>, members: &Members<'r>, key: &[Reading<'_>]) -> Lookup<'r> {
     let mut best: Option<&Element> = None;
     let mut maybe = Vec::new();
-    for element in &set.elements {
+    for element in members.candidates(key) {
         match holds(view, element, key) {
             Truth::No => {}
             Truth::Unknown => maybe.push(element),

@@ -35,7 +35,7 @@ impl<'r> Walk<'_, 'r> {
             }
             Condition::Member { fields, set } => {
                 self.log.asks(fields);
-                match lookup(&view, self.rules.ruleset, fields, set) {
+                match lookup(&view, self.rules, fields, set) {
                     Lookup::Found(_) => Truth::Yes,
                     Lookup::Missing => Truth::No,
                     Lookup::Maybe(_) => Truth::Unknown,
@@ -86,7 +86,7 @@ impl<'r> Walk<'_, 'r> {
         let Condition::Member { fields, set } = &test.condition else {
             return None;
         };
-        match lookup(&self.view(world), self.rules.ruleset, fields, set) {
+        match lookup(&self.view(world), self.rules, fields, set) {
             Lookup::Found(element) => Some(element.text.clone()),
             _ => None,
         }

@@ -21,9 +21,11 @@ mod hooks;
 mod index;
 mod lookup;
 mod matching;
+mod members;
 mod nat;
 mod outcome;
 mod packet;
+mod ranges;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -39,6 +41,8 @@ pub use outcome::{
     Port, PtrEq, Seen, Shadowed, Target, Translation,
 };
 pub use packet::{Flow, FlowState, Known, Owner, Packet, Way};
+
+pub(crate) use ranges::range;
 
 use crate::inventory::Namespace;
 use hooks::Passage;

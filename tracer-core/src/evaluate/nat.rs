@@ -70,7 +70,7 @@ impl<'r> Walk<'_, 'r> {
         let mut unknown = None;
         if let Some((fields, map)) = &nat.map {
             self.log.asks(fields);
-            match lookup(&self.view(world), self.rules.ruleset, fields, map) {
+            match lookup(&self.view(world), self.rules, fields, map) {
                 Lookup::Found(element) => {
                     let (ports, values) = element.data.iter().cloned().partition(is_port);
                     addrs = values;

@@ -119,8 +119,7 @@ impl<'r> Walk<'_, 'r> {
         let mut back = Vec::new();
         let mut next = 0;
         loop {
-            let dsts = worlds.iter().map(|world| world.state.dst);
-            let found = self.base.named.next_rule(chain, next, dsts);
+            let found = self.base.named.next_rule(chain, next, &worlds);
             let Some((n, rule)) = found.and_then(|n| Some((n, chain.rules.get(n)?))) else {
                 break;
             };

@@ -2,6 +2,7 @@
 
 use crate::event::NetnsId;
 use crate::inventory::{Inventory, Link, Namespace, Refusal, Route, RouteAnswer, RouteQuestion};
+use crate::space::{addr, number, specials};
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,6 +12,7 @@ use std::net::IpAddr;
 pub struct Routes {
     answers: BTreeMap<(NetnsId, RouteQuestion), Option<Routed>>,
     edges: BTreeMap<NetnsId, Vec<IpNet>>,
+    stretches: BTreeMap<NetnsId, Stretches>,
 }
 
 /// A way.
@@ -25,12 +27,31 @@ pub struct Routed {
 impl Routes {
     /// Keeps an answer; `None`: the kernel did not give one.
     pub fn note(&mut self, netns: NetnsId, question: RouteQuestion, answer: Option<Routed>) {
-        self.answers.insert((netns, question), answer);
+        let own = |routed: &Routed| {
+            routed.answer == RouteAnswer::Local && routed.src == Some(question.dst)
+        };
+        let of_any = |routed: Routed| match own(&routed) {
+            true => Routed {
+                src: None,
+                ..routed
+            },
+            false => routed,
+        };
+        let asked = self.standing_for(netns, question);
+        self.answers.insert((netns, asked), answer.map(of_any));
     }
 
     /// Keeps which destinations a namespace's routes tell apart, whichever table they are in.
     pub fn note_edges(&mut self, netns: NetnsId, nets: Vec<IpNet>) {
         self.edges.insert(netns, nets);
+    }
+
+    /// From now on one answer holds for all destinations that the routes of a namespace, all of which were
+    /// noted, do not tell apart. `chooses`: it has several IPv6 addresses to send from, and which of them it
+    /// takes is told by the destination itself (RFC 6724).
+    pub fn note_alike(&mut self, netns: NetnsId, chooses: bool) {
+        let nets = self.edges.get(&netns).map_or(&[][..], Vec::as_slice);
+        self.stretches.insert(netns, Stretches::of(nets, chooses));
     }
 
     /// Destinations that routes tell apart, as far as that was asked.
@@ -41,7 +62,8 @@ impl Routes {
     /// Whether that was asked.
     #[must_use]
     pub fn knows(&self, netns: NetnsId, question: RouteQuestion) -> bool {
-        self.answers.contains_key(&(netns, question))
+        let asked = self.standing_for(netns, question);
+        self.answers.contains_key(&(netns, asked))
     }
 
     /// The way; where the kernel was not asked, or gave no answer, by the inventory.
@@ -51,8 +73,90 @@ impl Routes {
         netns: NetnsId,
         question: RouteQuestion,
     ) -> Option<Routed> {
-        let told = self.answers.get(&(netns, question)).copied().flatten();
-        told.or_else(|| by_tables(inventory.namespaces.get(&netns)?, question))
+        let asked = self.standing_for(netns, question);
+        let told = self.answers.get(&(netns, asked)).copied().flatten();
+        // To an address of its own a namespace sends from that address.
+        let own = |routed: Routed| match routed.answer {
+            RouteAnswer::Local => Routed {
+                src: routed.src.or(Some(question.dst)),
+                ..routed
+            },
+            _ => routed,
+        };
+        told.map(own)
+            .or_else(|| by_tables(inventory.namespaces.get(&netns)?, question))
+    }
+
+    /// Where destinations begin that the routes of some namespace tell from those before, as numbers in order.
+    pub(crate) fn places(&self, v4: bool) -> Vec<u128> {
+        let all = self
+            .stretches
+            .values()
+            .flat_map(|stretches| stretches.of_family(v4));
+        let mut starts: Vec<u128> = all.copied().collect();
+        starts.sort_unstable();
+        starts.dedup();
+        starts
+    }
+
+    /// The question whose answer holds for this one, too.
+    fn standing_for(&self, netns: NetnsId, question: RouteQuestion) -> RouteQuestion {
+        match self.stretches.get(&netns) {
+            Some(stretches) if !stretches.chooses(question) => RouteQuestion {
+                dst: addr(stretches.start(question.dst), question.dst.is_ipv4()),
+                ..question
+            },
+            _ => question,
+        }
+    }
+}
+
+/// The destinations that the routes of a namespace do not tell apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Stretches {
+    v4: Vec<u128>,
+    v6: Vec<u128>,
+    chooses: bool,
+}
+
+impl Stretches {
+    fn of(nets: &[IpNet], chooses: bool) -> Self {
+        let of = |v4: bool| {
+            let all = nets.iter().copied().chain(specials(v4));
+            let mine = all.filter(|net| net.addr().is_ipv4() == v4);
+            let ends = mine.flat_map(|net| {
+                [
+                    Some(number(net.network())),
+                    number(net.broadcast()).checked_add(1),
+                ]
+            });
+            let mut starts: Vec<u128> = ends.flatten().chain([0]).collect();
+            starts.sort_unstable();
+            starts.dedup();
+            starts
+        };
+        Self {
+            v4: of(true),
+            v6: of(false),
+            chooses,
+        }
+    }
+
+    /// Whether a source is asked for that the destination itself decides.
+    fn chooses(&self, question: RouteQuestion) -> bool {
+        self.chooses && question.dst.is_ipv6() && question.came.is_none()
+    }
+
+    fn of_family(&self, v4: bool) -> &[u128] {
+        if v4 { &self.v4 } else { &self.v6 }
+    }
+
+    /// The first address of the stretch that a destination lies in.
+    fn start(&self, dst: IpAddr) -> u128 {
+        let starts = self.of_family(dst.is_ipv4());
+        let at = starts.partition_point(|start| *start <= number(dst));
+        let start = at.checked_sub(1).and_then(|at| starts.get(at));
+        start.copied().unwrap_or(0)
     }
 }
 
@@ -124,4 +228,81 @@ fn source(here: &Namespace, route: &Route, dst: IpAddr) -> Option<IpAddr> {
             .find_map(of)
     };
     out.or_else(others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv6Addr;
+
+    const HERE: NetnsId = NetnsId(1);
+
+    fn asked(dst: &str) -> RouteQuestion {
+        RouteQuestion {
+            dst: dst.parse().unwrap(),
+            came: None,
+        }
+    }
+
+    fn out(ifindex: u32, src: Option<&str>) -> Option<Routed> {
+        Some(Routed {
+            answer: RouteAnswer::Out { via: None, ifindex },
+            src: src.map(|src| src.parse().unwrap()),
+        })
+    }
+
+    fn routes(nets: &[&str], chooses: bool) -> Routes {
+        let mut routes = Routes::default();
+        let nets = nets.iter().map(|net| net.parse().unwrap()).collect();
+        routes.note_edges(HERE, nets);
+        routes.note_alike(HERE, chooses);
+        routes
+    }
+
+    #[test]
+    fn one_answer_holds_for_all_that_routes_do_not_tell_apart() {
+        let mut routes = routes(&["0.0.0.0/0", "10.20.0.0/16"], false);
+        routes.note(HERE, asked("10.20.30.40"), out(2, Some("10.100.0.5")));
+        let inventory = Inventory::default();
+        let way = |dst: &str| routes.way(&inventory, HERE, asked(dst));
+        assert_eq!(way("10.20.255.255"), out(2, Some("10.100.0.5")));
+        assert!(routes.knows(HERE, asked("10.20.0.0")));
+        for other in ["10.19.255.255", "10.21.0.0"] {
+            assert!(!routes.knows(HERE, asked(other)), "{other}");
+        }
+        let elsewhere = NetnsId(2);
+        assert!(!routes.knows(elsewhere, asked("10.20.30.40")));
+    }
+
+    /// As with `ip route add local 10.50.0.0/16 dev lo`: each of them is its own source.
+    #[test]
+    fn to_itself_a_namespace_sends_from_where_it_sends_to() {
+        let mut routes = routes(&["10.50.0.0/16"], false);
+        let own = |dst: &str| {
+            Some(Routed {
+                answer: RouteAnswer::Local,
+                src: dst.parse().ok(),
+            })
+        };
+        routes.note(HERE, asked("10.50.0.1"), own("10.50.0.1"));
+        let way = routes.way(&Inventory::default(), HERE, asked("10.50.0.2"));
+        assert_eq!(way, own("10.50.0.2"));
+    }
+
+    #[test]
+    fn a_source_that_the_destination_decides_is_asked_for_each() {
+        for (chooses, came, held) in [
+            (true, None, false),
+            (true, Some((Ipv6Addr::UNSPECIFIED.into(), 3)), true),
+            (false, None, true),
+        ] {
+            let mut routes = routes(&["::/0"], chooses);
+            let question = |dst: &str| RouteQuestion {
+                dst: dst.parse().unwrap(),
+                came,
+            };
+            routes.note(HERE, question("fd50::1"), out(2, None));
+            assert_eq!(routes.knows(HERE, question("fd50::2")), held);
+        }
+    }
 }

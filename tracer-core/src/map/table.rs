@@ -1,7 +1,7 @@
 //! Stretches as the smallest table in which the longest prefix counts (the ORTC construction: of each
 //! prefix the labels that would do, from the longest up; then one of them, from the shortest down).
 
-use super::edges::addr;
+use crate::space::addr;
 use ipnet::IpNet;
 
 /// A label: what a destination gets, by number.

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use tracer_core::expect::ExitStatus;
-use tracer_core::foresee::{Needs, Sender};
-use tracer_core::map::{self, Mapped};
+use tracer_core::foresee::{Ground, Needs, Sender};
+use tracer_core::map::{self, Drawing, Space};
 use tracer_core::report::{Line, Map, MapChange, Summary};
 
 /// Kinds of pods that are told, at most.
@@ -77,29 +77,33 @@ fn all(
     Ok(())
 }
 
+/// A map under way, with the other senders that it stands for.
+struct Sheet {
+    v4: bool,
+    drawing: Drawing,
+    sender: Sender,
+    others: Vec<Sender>,
+}
+
 /// The maps of the senders that are asked about, of both families.
 fn lines(terrain: &mut Terrain, options: &SenderOptions) -> Result<Vec<Map>, Failure> {
-    let mut all = Vec::new();
     let mut doubts = BTreeSet::new();
     if !terrain.is_live() {
         let main = "a recording has the main routing tables only";
         doubts.insert(main.to_owned());
     }
+    let mut sheets = Vec::new();
     for v4 in [true, false] {
         for (sender, others) in groups(terrain, options, v4, &mut doubts)? {
-            let mapped = whole(terrain, &sender, v4, &mut doubts);
-            doubts.extend(mapped.doubts);
-            let names: Vec<String> = others
-                .iter()
-                .filter_map(|other| terrain.name(other))
-                .collect();
-            all.extend(mapped.lines.into_iter().map(|mut line| {
-                line.origin.count += others.len() as u64;
-                line.origin.others.clone_from(&names);
-                line
-            }));
+            sheets.push(Sheet {
+                v4,
+                drawing: Drawing::of(sender),
+                sender,
+                others,
+            });
         }
     }
+    let all = drawn(terrain, sheets, &mut doubts);
     for doubt in doubts {
         sink::note(&format!(
             "srctrace: the map is not exact: {}\n",
@@ -107,6 +111,78 @@ fn lines(terrain: &mut Terrain, options: &SenderOptions) -> Result<Vec<Map>, Fai
         ));
     }
     Ok(all)
+}
+
+/// Draws the maps. The machine is asked for what is missing: first of a destination of each place among the
+/// routes, then of every one.
+fn drawn(terrain: &mut Terrain, mut sheets: Vec<Sheet>, doubts: &mut BTreeSet<String>) -> Vec<Map> {
+    ask(terrain, doubts, |ground, spaces| {
+        let each = sheets.iter();
+        each.map(|sheet| map::wants(ground, spaces.of(sheet.v4), &sheet.sender))
+            .collect()
+    });
+    let spaces = ask(terrain, doubts, |ground, spaces| {
+        let each = sheets.iter_mut();
+        each.map(|sheet| sheet.drawing.go_on(ground, spaces.of(sheet.v4)))
+            .collect()
+    });
+    let mut all = Vec::new();
+    for Sheet {
+        v4,
+        drawing,
+        others,
+        ..
+    } in sheets
+    {
+        let space = spaces.of(v4);
+        doubts.extend(space.doubts().iter().cloned());
+        let names = others.iter().filter_map(|other| terrain.name(other));
+        let names: Vec<String> = names.collect();
+        all.extend(drawing.finish(space).lines.into_iter().map(|mut line| {
+            line.origin.count += others.len() as u64;
+            line.origin.others.clone_from(&names);
+            line
+        }));
+    }
+    all
+}
+
+/// The destinations of both families.
+struct Spaces {
+    v4: Space,
+    v6: Space,
+}
+
+impl Spaces {
+    fn of(&self, v4: bool) -> &Space {
+        if v4 { &self.v4 } else { &self.v6 }
+    }
+}
+
+/// Does a piece of work again and again until nothing is missing for it, or nothing more can be had.
+fn ask(
+    terrain: &mut Terrain,
+    doubts: &mut BTreeSet<String>,
+    mut work: impl FnMut(&Ground<'_, '_>, &Spaces) -> Vec<Needs>,
+) -> Spaces {
+    let mut round = 1;
+    loop {
+        let rules = terrain.indexed_for_many();
+        let ground = terrain.ground(&rules);
+        let spaces = Spaces {
+            v4: Space::of(&ground, true),
+            v6: Space::of(&ground, false),
+        };
+        let mut needs = Needs::default();
+        for more in work(&ground, &spaces) {
+            needs.absorb(more);
+        }
+        drop(rules);
+        if round == ROUNDS || !terrain.supply_map(needs, doubts) {
+            return spaces;
+        }
+        round += 1;
+    }
 }
 
 /// The senders; pods that fare alike together.
@@ -141,25 +217,6 @@ fn groups(
         ));
     }
     Ok(groups)
-}
-
-/// One sender's map; the machine is asked for the rules on its ways, and for the ways.
-fn whole(
-    terrain: &mut Terrain,
-    sender: &Sender,
-    v4: bool,
-    doubts: &mut BTreeSet<String>,
-) -> Mapped {
-    for round in 1.. {
-        let rules = terrain.indexed_for_many();
-        let mut mapped = map::map(&terrain.ground(&rules), sender, v4);
-        drop(rules);
-        let needs = std::mem::take(&mut mapped.needs);
-        if round == ROUNDS || !terrain.supply_map(needs, doubts) {
-            return mapped;
-        }
-    }
-    Mapped::default()
 }
 
 /// An older map, and the machine it is of.

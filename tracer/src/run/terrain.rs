@@ -15,11 +15,13 @@ use std::path::Path;
 use tracer_core::evaluate::Rules;
 use tracer_core::event::NetnsId;
 use tracer_core::foresee::{Ground, Needs, Routes, Sender, senders};
-use tracer_core::inventory::{Facts, Inventory, Role, RouteQuestion};
+use tracer_core::inventory::{Facts, Inventory, Namespace, Role, RouteQuestion};
 use tracer_core::ruleset::{Ruleset, Unread};
 
 /// Rounds of asking, at most: each leads a packet one namespace further.
 pub(super) const ROUNDS: usize = 12;
+
+const SEVERAL: &str = "a route has several next hops: of the destinations that nothing else tells apart, it has the way of one";
 
 /// The machine as far as it is known.
 pub(super) struct Terrain {
@@ -241,10 +243,18 @@ impl Terrain {
         for id in needs.rules.iter().filter(|id| self.looked.insert(**id)) {
             let at = self.machine.as_ref().and_then(|m| m.survey.netns(*id));
             match at.map(prefixes) {
-                Some(Ok((nets, whole))) => {
-                    self.routes.note_edges(*id, nets);
-                    if !whole {
+                Some(Ok(found)) => {
+                    if !found.whole {
                         doubts.insert("a namespace has more routes than are looked at".to_owned());
+                    }
+                    if found.several {
+                        doubts.insert(SEVERAL.to_owned());
+                    }
+                    self.routes.note_edges(*id, found.nets);
+                    if found.whole && !found.several {
+                        let here = self.inventory.namespaces.get(id);
+                        let chooses = here.is_none_or(Namespace::chooses_source);
+                        self.routes.note_alike(*id, chooses);
                     }
                 }
                 Some(Err(error)) => {

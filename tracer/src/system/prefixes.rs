@@ -15,13 +15,25 @@ use std::ops::ControlFlow;
 /// Prefixes kept of one namespace: a router with the Internet's table has too many to ask about each.
 const MOST: usize = 20_000;
 
-/// The destinations of all its routes and routing rules; `false` with them: there are more.
+/// What the routes of a namespace tell apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prefixes {
+    /// The destinations of all its routes and routing rules.
+    pub nets: Vec<IpNet>,
+    /// Whether there are no more.
+    pub whole: bool,
+    /// Whether a route has several next hops: which of them a packet takes is told by its addresses.
+    pub several: bool,
+}
+
+/// Asks for them.
 ///
 /// # Errors
 /// When the namespace is gone or may not be entered.
-pub fn prefixes(netns: &Netns) -> Result<(Vec<IpNet>, bool), SystemError> {
+pub fn prefixes(netns: &Netns) -> Result<Prefixes, SystemError> {
     visit(netns, || {
         let mut found = BTreeSet::new();
+        let mut several = false;
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let mut routes = RouteMessage::default();
             routes.header.address_family = family;
@@ -34,6 +46,7 @@ pub fn prefixes(netns: &Netns) -> Result<(Vec<IpNet>, bool), SystemError> {
                 let mut socket = Netlink::open()?;
                 // A family that the kernel lacks has no routes.
                 let _ = socket.dump(question, |answer| {
+                    several |= has_several(&answer);
                     found.extend(prefix(&answer));
                     match found.len() < MOST {
                         true => ControlFlow::Continue(()),
@@ -42,9 +55,24 @@ pub fn prefixes(netns: &Netns) -> Result<(Vec<IpNet>, bool), SystemError> {
                 });
             }
         }
-        let whole = found.len() < MOST;
-        Ok((found.into_iter().collect(), whole))
+        Ok(Prefixes {
+            whole: found.len() < MOST,
+            nets: found.into_iter().collect(),
+            several,
+        })
     })
+}
+
+/// Whether a route has several next hops. One whose next hops are an object of their own (`ip nexthop`) has
+/// them as any other where the object is a group (net/ipv4/fib_semantics.c, `fib_dump_info`).
+fn has_several(answer: &RouteNetlinkMessage) -> bool {
+    match answer {
+        RouteNetlinkMessage::NewRoute(route) => route
+            .attributes
+            .iter()
+            .any(|a| matches!(a, RouteAttribute::MultiPath(_))),
+        _ => false,
+    }
 }
 
 fn prefix(answer: &RouteNetlinkMessage) -> Option<IpNet> {

@@ -2,6 +2,7 @@
 
 mod cases;
 mod fixtures;
+mod many;
 mod oracles;
 mod properties;
 mod stories;

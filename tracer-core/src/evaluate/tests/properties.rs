@@ -106,7 +106,7 @@ fn forgetful(packet: &Packet, what: [bool; 4]) -> Packet {
     packet
 }
 
-fn same(known: &End<'_>, other: &End<'_>) -> bool {
+pub(super) fn same(known: &End<'_>, other: &End<'_>) -> bool {
     known.fate == other.fate
         && known.source.as_ref().map(|d| d.by) == other.source.as_ref().map(|d| d.by)
         && known.destination.as_ref().map(|d| d.by) == other.destination.as_ref().map(|d| d.by)

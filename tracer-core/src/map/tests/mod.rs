@@ -1,15 +1,14 @@
 //! Maps of made-up rules, against what is foreseen for single destinations.
 
-use super::edges::{addr, number};
-use super::table::{ANY, table};
+mod diffs;
+mod properties;
+
 use super::*;
 use crate::evaluate::Rules;
 use crate::event::NetnsId;
 use crate::foresee::Routes;
 use crate::inventory::{Inventory, Link, Namespace, Route};
 use crate::ruleset::{Dumps, Family, Ruleset, assemble};
-use ipnet::IpNet;
-use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const NODE: NetnsId = NetnsId(1);
@@ -81,10 +80,15 @@ fn host() -> Inventory {
 }
 
 fn legacy(family: Family, nat: &str) -> Ruleset {
+    with_sets(None, family, nat)
+}
+
+fn with_sets(ipset: Option<String>, family: Family, nat: &str) -> Ruleset {
     let dump = format!(
         "*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n:MASQ - [0:0]\n-A POSTROUTING -j MASQ\n{nat}COMMIT\n"
     );
     assemble(&Dumps {
+        ipset,
         legacy: vec![(family, dump)],
         ..Dumps::default()
     })
@@ -214,78 +218,4 @@ fn a_change_of_an_exemption_is_told_and_a_rule_number_is_not() {
         .collect();
     assert_eq!(told, ["10.20.128.0/17 Sender Node"]);
     assert!(diff(&new, &new, true).is_empty());
-}
-
-/// The longest prefix's label.
-fn found(table: &[(IpNet, u32)], dst: IpAddr) -> Option<u32> {
-    let holding = table.iter().filter(|(net, _)| net.contains(&dst));
-    holding
-        .max_by_key(|(net, _)| net.prefix_len())
-        .map(|(_, label)| *label)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    /// Any cut of the space is told by its table as it is.
-    #[test]
-    fn tables_say_what_their_stretches_say(
-        cuts in prop::collection::btree_map(any::<u32>(), 0u32..4, 0..20),
-        first in 0u32..4,
-        any in 0u32..5,
-        probes in prop::collection::vec(any::<u32>(), 0..20),
-    ) {
-        let mut stretches = vec![(0u128, first)];
-        stretches.extend(cuts.iter().filter(|(at, _)| **at > 0).map(|(at, label)| (u128::from(*at), *label)));
-        for (_, label) in stretches.iter_mut().filter(|(_, label)| *label == any) {
-            *label = ANY;
-        }
-        let table = table(true, &stretches);
-        let edges = cuts.keys().flat_map(|at| [at.wrapping_sub(1), *at, at.wrapping_add(1)]);
-        for at in edges.chain(probes) {
-            let at = u128::from(at);
-            let label = stretches.iter().rfind(|(start, _)| *start <= at).map(|(_, label)| *label);
-            if label != Some(ANY) {
-                prop_assert_eq!(found(&table, addr(at, true)), label);
-            }
-        }
-    }
-
-    /// What the map says of a destination is what is foreseen for it.
-    #[test]
-    fn maps_say_what_is_foreseen(
-        nets in prop::collection::vec((any::<u32>(), 4u8..=32, 0usize..5), 0..90),
-        probes in prop::collection::vec(any::<u32>(), 1..20),
-    ) {
-        let targets = ["RETURN", "MASQUERADE", "SNAT --to-source 10.100.0.77", "ACCEPT", "RETURN"];
-        let lines = nets.iter().map(|(base, len, target)| {
-            let net = IpNet::new(addr((*base).into(), true), *len).unwrap().trunc();
-            let tcp = if *target == 4 { "-p udp " } else { "" };
-            format!("-A MASQ -d {net} {tcp}-j {}\n", targets[*target])
-        });
-        let rules = legacy(Family::Ip, &lines.chain(["-A MASQ -j MASQUERADE\n".to_owned()]).collect::<String>());
-        let whole = with_many(&rules, |ground| map(ground, &pod(), true));
-        with(&rules, |ground| {
-            let lines: Vec<&Map> = whole.lines.iter().collect();
-            let edges = nets.iter().flat_map(|(base, len, _)| {
-                let net = IpNet::new(addr((*base).into(), true), *len).unwrap().trunc();
-                [number(net.network()), number(net.broadcast()), number(net.broadcast()) + 1]
-            });
-            for at in edges.chain(probes.iter().map(|at| u128::from(*at))) {
-                let dst = addr(at.min(u32::MAX.into()), true);
-                if edges::is_special(dst) || edges::everybodys(ground).contains(&dst) || ground.inventory.owns(POD, dst) {
-                    continue;
-                }
-                let (sender, v4) = (pod(), true);
-                let mut mapper = Mapper {
-                    ground, sender: &sender, v4, everybodys: HashSet::new(), labels: HashMap::new(), said: Vec::new(), origin: None,
-                    found: Mapped::default(),
-                };
-                let explain = mapper.explain(dst).unwrap();
-                let said = mapper.said(&explain, dst);
-                prop_assert_eq!(lookup(&lines, dst).map(|line| &line.said), Some(&said), "{}", dst);
-            }
-            Ok(())
-        })?;
-    }
 }
