@@ -190,6 +190,9 @@ fn ground(kind: &Kind) -> Topology {
             .ip(node, "link set ov0 up")
             .ip(node, &format!("addr add 10.244.0.{n}0/24 dev ov0"))
             .route(node, &format!("10.77.{other}.0/24 {hop}"));
+        if !kind.frames {
+            net.route(node, &format!("10.244.0.{other}0/32 {hop}"));
+        }
         if kind.frames {
             let known = format!("10.244.0.{other}0 lladdr 02:00:00:00:00:0{other}");
             net.ip(node, &format!("neigh add {known} dev ov0 nud permanent"));

@@ -39,7 +39,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("d5_openvpn_policy_for_the_pool", &["D5"], || play(&DENIED)).needs(NEEDS),
 ];
 
-const NEEDS: &[&str] = &["tun"];
+/// The second: conntrack is asked which flow carries the tunnel.
+const NEEDS: &[&str] = &["tun", "nf_conntrack_netlink"];
 const BY_TCP_443: &str = "tcp 10.8.0.2:43210 > 10.20.30.40:443 from gateway vpn";
 
 /// One thing that may be right or wrong about a VPN pod.
