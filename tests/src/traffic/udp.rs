@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
@@ -141,7 +141,7 @@ impl UdpCall {
         } else {
             Ipv6Addr::UNSPECIFIED.into()
         };
-        let socket = UdpSocket::bind(SocketAddr::new(any, self.sport))?;
+        let socket = once_free(SocketAddr::new(any, self.sport))?;
         socket.set_read_timeout(Some(self.patience))?;
         for option in &self.options {
             option.set(&socket)?;
@@ -157,3 +157,20 @@ impl UdpCall {
         Ok(seen)
     }
 }
+
+/// A socket at this address. Where another thread is starting a program, that child holds the sockets of
+/// calls that have ended until it runs: so it is asked for again while it is taken.
+fn once_free(at: SocketAddr) -> io::Result<UdpSocket> {
+    let end = Instant::now() + HELD;
+    loop {
+        match UdpSocket::bind(at) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < end => {
+                thread::yield_now();
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// No child takes longer to run.
+const HELD: Duration = Duration::from_secs(10);
