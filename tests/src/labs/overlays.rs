@@ -53,13 +53,13 @@ pub(super) const VIRTUAL_CASES: &[Case] = &[
     })
     .on(VIRTUAL)
     .needs(&["geneve"]),
-    Case::new("overlay_ipip_mark_survives", &[], || {
-        play("overlay_ipip_mark_survives", &IPIP, &BOTH)
+    Case::new("overlay_ipip_masqueraded_inside", &[], || {
+        play("overlay_ipip_masqueraded_inside", &IPIP, &INSIDE)
     })
     .on(VIRTUAL)
     .needs(&["ipip"]),
-    Case::new("overlay_gre_mark_survives", &[], || {
-        play("overlay_gre_mark_survives", &GRE, &BOTH)
+    Case::new("overlay_gre_masqueraded_inside", &[], || {
+        play("overlay_gre_masqueraded_inside", &GRE, &INSIDE)
     })
     .on(VIRTUAL)
     .needs(&["ip_gre"]),
@@ -89,8 +89,8 @@ const GENEVE: Kind = Kind {
     frames: true,
     end: 0,
 };
-/// As Calico and flannel have it: no `remote`, routes name it. Else the far end would refuse a packet whose outer
-/// source was rewritten.
+/// As Calico and flannel have it: no `remote`, routes name it. (Where a mark survives on the packet around, as in
+/// [`BOTH`], such a tunnel has no way back: without ports conntrack cannot tell its answers from another flow's.)
 const IPIP: Kind = Kind {
     link: |local, _| format!("ipip local {local}"),
     frames: false,
