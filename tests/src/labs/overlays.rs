@@ -97,7 +97,7 @@ const IPIP: Kind = Kind {
     end: 1,
 };
 const GRE: Kind = Kind {
-    link: |local, _| format!("gre local {local} key 7"),
+    link: |local, remote| format!("gre local {local} remote {remote} key 7"),
     frames: false,
     end: 1,
 };
