@@ -34,7 +34,7 @@ pub(super) fn findings(
     found.extend(peer_closed(journey, delivery));
     found.extend(unasked_reply(journey, rewrites));
     found.extend(ambiguous(journey));
-    found.extend(unseen_request(journey));
+    found.extend(unseen_request(journey, delivery));
     found.extend(unread_exit(journey, verdict));
     found.extend(lost(context));
     found.extend(context.unavailable.iter().map(|u| Finding {
@@ -139,9 +139,11 @@ fn ambiguous(journey: &Journey) -> Option<Finding> {
     })
 }
 
-fn unseen_request(journey: &Journey) -> Option<Finding> {
+/// A request that was dropped before any tap is missed by none, though the sender's own kernel told it so.
+fn unseen_request(journey: &Journey, delivery: &Delivery) -> Option<Finding> {
     let replied = !journey.reply.is_empty() || !journey.error.is_empty();
-    (journey.request.is_empty() && replied).then(|| Finding {
+    let dropped = delivery.code == DeliveryCode::Dropped;
+    (journey.request.is_empty() && replied && !dropped).then(|| Finding {
         text: "only replies were sighted: the request takes a way that no tap of this run sees"
             .into(),
         fix: Some("trace without --scope, or on the host that the request leaves by".into()),
