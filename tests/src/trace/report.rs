@@ -52,7 +52,7 @@ impl Report {
                 text(&tuple["src"]),
                 ports,
                 text(&tuple["dst"]),
-                text(&flow["origin"]["netns_name"]),
+                in_order(&text(&flow["origin"]["netns_name"])),
             )
         });
         Ok(flows)
@@ -113,5 +113,33 @@ impl Report {
                 self.stderr
             ),
         }
+    }
+}
+
+/// The text, so written that numbers in it compare as numbers: labs are numbered, and the hundredth comes after the
+/// ninety-ninth.
+fn in_order(text: &str) -> String {
+    let mut written = String::new();
+    for part in text.split_inclusive(|c: char| !c.is_ascii_digit()) {
+        let digits = part.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let rest = &part[digits.len()..];
+        if digits.is_empty() {
+            written.push_str(rest);
+        } else {
+            written.push_str(&format!("{digits:0>20}{rest}"));
+        }
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_order;
+
+    #[test]
+    fn the_hundredth_lab_comes_after_the_ninety_ninth() {
+        assert!(in_order("stlab-7-99-ours-pod") < in_order("stlab-7-100-theirs-pod"));
+        assert!(in_order("stlab-7-1-a-node") < in_order("stlab-7-1-a-pod"));
+        assert!(in_order("stlab-7-1-a-pod2") < in_order("stlab-7-1-a-pod10"));
     }
 }
