@@ -4,9 +4,10 @@ use super::config::{self, Part};
 use super::doctor;
 use super::failure::Failure;
 use super::plan;
+use super::tell::look;
 use super::terrain::{ROUNDS, Terrain};
 use crate::cli::{ExplainOptions, OutputFormat, OutputOptions};
-use crate::render::{self, Look, text};
+use crate::render::{self, text};
 use crate::sink::{self, Sink};
 use std::net::IpAddr;
 use tracer_core::expect::ExitStatus;
@@ -113,12 +114,7 @@ fn print(
 ) -> Result<(), Failure> {
     let mut sink = Sink::stdout();
     if output.format == OutputFormat::Text {
-        let look = Look {
-            colour: sink::stdout_colour(),
-            names: output.names,
-            verbose: output.verbose,
-            width: sink::stdout_width(),
-        };
+        let look = look(output);
         let blocks = [
             text::explain(&lines, look),
             part.report

@@ -2,9 +2,10 @@
 
 use super::doctor;
 use super::failure::Failure;
+use super::tell::look;
 use super::terrain::{ROUNDS, Terrain};
 use crate::cli::{MapOptions, OutputFormat, SenderOptions};
-use crate::render::{self, Look, text};
+use crate::render::{self, text};
 use crate::sink::{self, Sink};
 use crate::source;
 use std::collections::BTreeSet;
@@ -32,12 +33,7 @@ pub(super) fn map(options: &MapOptions) -> Result<ExitStatus, Failure> {
         host: terrain.inventory.host.clone(),
         ..doctor::summary()
     };
-    let look = Look {
-        colour: sink::stdout_colour(),
-        names: options.output.names,
-        verbose: options.output.verbose,
-        width: sink::stdout_width(),
-    };
+    let look = look(&options.output);
     let json = options.output.format == OutputFormat::Json;
     let mut sink = Sink::stdout();
     let Some((before, host)) = before else {

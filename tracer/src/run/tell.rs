@@ -44,6 +44,16 @@ pub(super) struct Kept {
     pub(super) summary: Option<Summary>,
 }
 
+/// How text is shown on standard output.
+pub(super) fn look(options: &OutputOptions) -> Look {
+    Look {
+        colour: sink::stdout_colour(),
+        names: options.names,
+        verbose: options.verbose,
+        width: sink::stdout_width(),
+    }
+}
+
 impl Teller {
     pub(super) fn new(options: &OutputOptions, host: &str) -> Self {
         Self {
@@ -51,12 +61,7 @@ impl Teller {
             format: options.format,
             grouping: options.grouping,
             packets: options.each_packet,
-            look: Look {
-                colour: sink::stdout_colour(),
-                names: options.names,
-                verbose: options.verbose,
-                width: sink::stdout_width(),
-            },
+            look: look(options),
             host: host.to_owned(),
             ways: BTreeSet::new(),
             told: 0,

@@ -28,6 +28,13 @@ fn asked(trace: &Trace, n: usize, command: &str) -> Result<()> {
     trace.wait_says(&format!("on 10.8.0.2, run:  {command}"))
 }
 
+/// The client of a rung that is an address sends its echo request. `id`: its identifier.
+fn pings(lab: &Lab, trace: &Trace, n: usize, to: &str, id: u16, answered: bool) -> Result<()> {
+    asked(trace, n, &format!("ping -c 1 {to}"))?;
+    let answer = ping(lab, "peer-client", to, id, PATIENCE)?;
+    same(&format!("whether {to} answers"), answer, answered)
+}
+
 fn watch<'lab>(lab: &'lab Lab, args: &[&str]) -> Srctrace<'lab> {
     let vpn = lab.netns("vpn");
     let args = [&["ladder", "--client", "10.8.0.2", "--from", &vpn], args].concat();
@@ -38,16 +45,8 @@ fn client_forwarding() -> Result<()> {
     let lab = gateways::vpn("d4cfw").up()?;
     lab.sysctl("vpn", "ipv4/ip_forward", "0")?;
     let trace = watch(&lab, &["10.8.0.1", "10.12.3.4", "10.20.30.40:443"]).start()?;
-    asked(&trace, 1, "ping -c 1 10.8.0.1")?;
-    ensure!(
-        ping(&lab, "peer-client", "10.8.0.1", 7, PATIENCE)?,
-        "the tunnel's peer"
-    );
-    asked(&trace, 2, "ping -c 1 10.12.3.4")?;
-    ensure!(
-        !ping(&lab, "peer-client", "10.12.3.4", 8, PATIENCE)?,
-        "the pod"
-    );
+    pings(&lab, &trace, 1, "10.8.0.1", 7, true)?;
+    pings(&lab, &trace, 2, "10.12.3.4", 8, false)?;
     let report = trace.finish()?;
     let all = ["10.8.0.1 answered -", "10.12.3.4 dropped forwarding"];
     hold(&lab, report, "d4_ladder_client_forwarding", (1, &all))
@@ -72,16 +71,8 @@ fn client_answered() -> Result<()> {
         RESOLVER,
     ];
     let trace = watch(&lab, &args).start()?;
-    asked(&trace, 1, "ping -c 1 10.8.0.1")?;
-    ensure!(
-        ping(&lab, "peer-client", "10.8.0.1", 7, PATIENCE)?,
-        "the tunnel's peer"
-    );
-    asked(&trace, 2, "ping -c 1 10.12.3.4")?;
-    ensure!(
-        ping(&lab, "peer-client", "10.12.3.4", 8, PATIENCE)?,
-        "the pod"
-    );
+    pings(&lab, &trace, 1, "10.8.0.1", 7, true)?;
+    pings(&lab, &trace, 2, "10.12.3.4", 8, true)?;
     asked(&trace, 3, "nslookup db.example 10.96.0.53")?;
     nslookup(&lab)?;
     asked(&trace, 4, "nc -z -v -w 5 10.20.30.40 443")?;
@@ -130,11 +121,7 @@ fn client_ended() -> Result<()> {
     // Neither the pod that forwards nor the resolver is named: both are found.
     let args = ["ladder", "--client", "10.8.0.2", "10.8.0.1", "db.example"];
     let trace = Srctrace::new(&lab, &args).start()?;
-    asked(&trace, 1, "ping -c 1 10.8.0.1")?;
-    ensure!(
-        ping(&lab, "peer-client", "10.8.0.1", 7, PATIENCE)?,
-        "the tunnel's peer"
-    );
+    pings(&lab, &trace, 1, "10.8.0.1", 7, true)?;
     asked(&trace, 2, "nslookup db.example")?;
     let report = trace.stop()?;
     let all = ["10.8.0.1 answered -"];

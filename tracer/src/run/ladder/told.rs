@@ -2,11 +2,12 @@
 
 use super::super::doctor;
 use super::super::failure::Failure;
+use super::super::tell::look;
 use super::Step;
 use super::look::Looks;
 use crate::cli::{OutputFormat, OutputOptions};
 use crate::render::{self, Look, text};
-use crate::sink::{self, Sink};
+use crate::sink::Sink;
 use std::io::Stdout;
 use tracer_core::group::Groups;
 use tracer_core::report::{Flows, Line, Rung, Summary};
@@ -26,12 +27,7 @@ impl Printer {
         Self {
             sink: Sink::stdout(),
             json: options.format == OutputFormat::Json,
-            look: Look {
-                colour: sink::stdout_colour(),
-                names: options.names,
-                verbose: options.verbose,
-                width: sink::stdout_width(),
-            },
+            look: look(options),
             host: host.to_owned(),
             groups: Groups::default(),
             flows: 0,
