@@ -138,7 +138,13 @@ pub(super) fn hold(
 pub(super) fn without_ports(report: &mut Report) -> Result<()> {
     let mut ports = Vec::new();
     for flow in report.flows()? {
-        ports.push(flow["flow"]["sport"].to_string());
+        let hops = flow["hops"].as_array().into_iter().flatten();
+        let translated = hops.map(|hop| hop["tuple"]["sport"].to_string());
+        ports.extend(
+            [flow["flow"]["sport"].to_string()]
+                .into_iter()
+                .chain(translated),
+        );
     }
     for line in &mut report.lines {
         for port in &ports {

@@ -2,6 +2,7 @@
 
 mod agents;
 mod edits;
+mod peered;
 
 use std::path::Path;
 
@@ -52,6 +53,12 @@ pub(super) const CASES: &[Case] = &[
     Case::new("config_boot_script_only", &["A6"], agents::boot_script).on(NATIVE),
     Case::new("config_of_standard_input", &["A5"], agents::standard_input).on(NATIVE),
     Case::new("config_no_agent_takes", &["A5"], agents::no_good).on(NATIVE),
+    Case::new(
+        "field_c39_peered_network_as_configured",
+        &["A2"],
+        peered::as_configured,
+    )
+    .on(NATIVE),
     Case::new("config_wrong_usage", &[], wrong_usage).on(NATIVE),
 ];
 
