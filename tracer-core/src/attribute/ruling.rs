@@ -5,7 +5,7 @@ use super::passage::{Passage, passages};
 use super::step::tracked;
 use super::{Change, entries, seen_rule, through};
 use crate::evaluate::{At, Bits, Decision, Outcome, Packet, Rules, Seen, Way, evaluate};
-use crate::event::NetnsId;
+use crate::event::{Conntrack, NetnsId};
 use crate::inventory::Inventory;
 use crate::journey::{Hop, Journey};
 use crate::observed::RuleHit;
@@ -18,6 +18,7 @@ use crate::ruleset::{Action, Chain, Field, Hook, Ruleset, Step, Table};
 use foldhash::fast::RandomState;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// A rulebook that is asked: rules are indexed once for all flows that are judged together.
@@ -93,7 +94,8 @@ pub fn rulings<'a, 'b>(
         passage.before = before;
         let (rules, changed) = rules.at(passage.netns, journey.first_ns)?;
         let here = inventory.namespaces.get(&passage.netns)?;
-        let (packet, way) = packet(journey, &passage, inventory);
+        let (mut packet, way) = packet(journey, &passage, inventory);
+        packet.balanced = balanced(journey, &passage, after, inventory);
         let outcome = evaluate(&rules, &packet, way, here);
         let seen = Seen {
             source: after.map(|t| t.source()),
@@ -144,6 +146,25 @@ fn packet(journey: &Journey, passage: &Passage<'_>, inventory: &Inventory) -> (P
 }
 
 const TCP_SYN: u8 = 0x02;
+
+/// Where IPVS sent it: it was for an address of the namespace's own and went on to another, and its entry knows that
+/// without saying that NAT did it (see `Shown::is_by_ipvs`).
+fn balanced(
+    journey: &Journey,
+    passage: &Passage<'_>,
+    after: Option<Tuple>,
+    inventory: &Inventory,
+) -> Option<SocketAddr> {
+    let (entry, exit, after) = (passage.entry?, passage.exit?, after?);
+    let before = passage.before;
+    if before.destination() == after.destination() || !inventory.owns(entry.place.netns, before.dst)
+    {
+        return None;
+    }
+    let mut known = entries(journey, passage.netns, exit.conntrack.as_ref());
+    let own = known.find(|ct| through(ct, before) == Some(after))?;
+    (own.status & Conntrack::DST_NAT == 0).then(|| after.destination())
+}
 
 /// The packet before and after a namespace's rules: at its way out, or, where it was delivered, by
 /// its conntrack entry. What programs on the devices did before or after is no rule's affair.

@@ -21,6 +21,9 @@ const CONNTRACK: i32 = -200;
 const NAT_DST: i32 = -100;
 /// `NF_IP_PRI_NAT_SRC`, of postrouting and input.
 const NAT_SRC: i32 = 100;
+/// `NF_IP_PRI_NAT_SRC - 1`, from which on IPVS takes what would be delivered (net/netfilter/ipvs/ip_vs_core.c,
+/// `ip_vs_ops4`): chains of INPUT at this priority and later do not see it.
+const IPVS: i32 = NAT_SRC - 1;
 /// Orders that are tried where it is not known in which chains of equal priority run, at most.
 const MAX_ORDERS: usize = 12;
 
@@ -119,7 +122,9 @@ impl<'w, 'r> Passage<'w, 'r> {
         order: &[BaseAt<'w, 'r>],
         mut worlds: Vec<World<'r>>,
     ) -> Vec<World<'r>> {
-        for stage in stages(hook, order) {
+        let taken = self.packet.balanced.filter(|_| hook == Hook::Input);
+        let until = taken.map(|_| IPVS);
+        for stage in stages(hook, order, until) {
             let mut next = Vec::new();
             for world in worlds {
                 match &stage {
@@ -129,6 +134,9 @@ impl<'w, 'r> Passage<'w, 'r> {
                 }
             }
             worlds = merge(next);
+        }
+        if let Some(to) = taken {
+            worlds.iter_mut().for_each(|world| world.sent_on(to));
         }
         worlds
     }
@@ -239,8 +247,8 @@ impl<'w, 'r> Passage<'w, 'r> {
     }
 }
 
-/// What runs at a hook, in order.
-fn stages<'w, 'r>(hook: Hook, order: &[BaseAt<'w, 'r>]) -> Vec<Stage<'w, 'r>> {
+/// What runs at a hook, in order; where it is taken away from there, before that priority.
+fn stages<'w, 'r>(hook: Hook, order: &[BaseAt<'w, 'r>], until: Option<i32>) -> Vec<Stage<'w, 'r>> {
     let nat: Vec<BaseAt<'w, 'r>> = order.iter().copied().filter(BaseAt::is_nat).collect();
     let at = match hook {
         Hook::Postrouting | Hook::Input => NAT_SRC,
@@ -259,6 +267,7 @@ fn stages<'w, 'r>(hook: Hook, order: &[BaseAt<'w, 'r>]) -> Vec<Stage<'w, 'r>> {
     ) {
         stages.push((at, Stage::Nat(nat)));
     }
+    stages.retain(|(priority, _)| until.is_none_or(|end| *priority < end));
     stages.sort_by_key(|(priority, _)| *priority);
     stages.into_iter().map(|(_, stage)| stage).collect()
 }

@@ -65,7 +65,7 @@ pub fn evaluate<'r>(rules: &Rules<'r>, packet: &Packet, way: Way, here: &Namespa
             .doubt(format!("{} could not be read: {}", store.what, store.why));
     }
     let mut worlds = vec![World::new(packet)];
-    for hook in way.hooks() {
+    for hook in packet.hooks(way) {
         worlds = passage.hook(*hook, worlds);
     }
     let mut ended = merge(passage.ended);

@@ -3,6 +3,7 @@
 use super::Bits;
 use crate::packet::Tuple;
 use crate::ruleset::Hook;
+use std::net::SocketAddr;
 
 /// A packet as the first of its hooks sees it. What is not known stays unknown: rules that ask for
 /// it are walked both ways.
@@ -16,6 +17,9 @@ pub struct Packet {
     pub iif: Option<String>,
     /// Name of the device by which it leaves, empty where it goes to a local socket; `None`: unknown.
     pub oif: Option<String>,
+    /// Where IPVS sends what would be delivered to a Service's address. Such a packet is delivered as far as IPVS, then
+    /// sent (net/netfilter/ipvs/ip_vs_xmit.c, `ip_vs_nat_send_or_cont`).
+    pub balanced: Option<SocketAddr>,
     /// Its mark on entry.
     pub mark: Bits,
     /// What conntrack knows of its flow.
@@ -49,6 +53,7 @@ impl Packet {
             known: Known::ALL,
             iif: iif.map(str::to_owned),
             oif: oif.map(str::to_owned),
+            balanced: None,
             mark: Bits::UNKNOWN,
             flow: Flow::new(),
             tcp_flags: None,
@@ -58,6 +63,21 @@ impl Packet {
             ttl: None,
             uid: owner,
             gid: owner,
+        }
+    }
+
+    /// The hooks that it passes on its way, in order.
+    pub(super) fn hooks(&self, way: Way) -> &'static [Hook] {
+        match (way, self.balanced) {
+            (Way::Forwarded, Some(_)) => &[
+                Hook::Ingress,
+                Hook::Prerouting,
+                Hook::Input,
+                Hook::Output,
+                Hook::Postrouting,
+                Hook::Egress,
+            ],
+            _ => way.hooks(),
         }
     }
 

@@ -4,7 +4,7 @@ use super::Bits;
 use super::index::At;
 use super::outcome::{Assumption, Decision, Exemption, Fate, Marker, Met};
 use super::packet::{FlowState, Packet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The packet after the rules walked so far. Where a test cannot be decided, a world becomes two;
 /// worlds that have become alike again are merged.
@@ -106,6 +106,13 @@ impl<'r> World<'r> {
             since: 0,
             trace: Vec::new(),
         }
+    }
+
+    /// IPVS sends it to another destination. That is written into its entry without NAT's status bit.
+    pub(super) fn sent_on(&mut self, to: SocketAddr) {
+        self.state.dst = Some(to.ip());
+        self.state.dport = Some(to.port());
+        self.changed();
     }
 
     /// Whether conntrack has an entry for the packet where it is now.

@@ -58,7 +58,7 @@ pub(super) const STORIES: &[Story] = &[
             "tcp 10.77.1.10:43210 > 10.96.0.50:80 from pod pod
              request dst 10.96.0.50:80 > 10.77.2.11:8080 at node, input, ipvs, by conntrack, and back
              request src 10.77.1.10:43210 > 10.77.2.1:43210 at service, postrouting, netfilter, by conntrack, and back
-             rule iptables-legacy nat/KUBE-POSTROUTING 4
+             rule iptables-legacy nat/KUBE-POSTROUTING 4, marked by iptables-legacy nat/KUBE-MARK-MASQ 1
              source-rewritten, on the wire 10.77.2.1, completed",
         ],
         ..IPVS
@@ -85,7 +85,7 @@ pub(super) const STORIES: &[Story] = &[
             "tcp 192.168.50.20:43210 > 192.168.50.10:30080 from external null
              request dst 192.168.50.10:30080 > 10.77.1.10:8080 at node, input, ipvs, by conntrack, and back
              request src 192.168.50.20:43210 > 10.77.1.1:43210 at service, postrouting, netfilter, by conntrack, and back
-             rule iptables-legacy nat/KUBE-POSTROUTING 4
+             rule iptables-legacy nat/KUBE-POSTROUTING 4, marked by iptables-legacy nat/KUBE-MARK-MASQ 1
              source-rewritten, on the wire 10.77.1.1, completed",
         ],
         ..FROM_OUTSIDE

@@ -169,3 +169,26 @@ fn replies_are_translated_by_their_binding() {
 fn inward_tuple() -> crate::packet::Tuple {
     tcp(EXT, POD, 40_000, "eth0", "veth-pod").tuple
 }
+
+/// C22 and C23 with IPVS: the set marks by the Service's address, the masquerade is of the packet that IPVS sends on.
+/// INPUT's own translations and what is behind IPVS there are not met.
+#[test]
+fn c23_marked_before_ipvs() {
+    let sets = "create KUBE-CLUSTER-IP hash:ip,port\nadd KUBE-CLUSTER-IP 10.96.0.50,tcp:80\n";
+    let rules = nat(":KUBE-SERVICES - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n\
+         -A PREROUTING -j KUBE-SERVICES\n\
+         -A KUBE-SERVICES -m set --match-set KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ\n\
+         -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000\n\
+         -A INPUT -j SNAT --to-source 192.0.2.1\n\
+         -A OUTPUT -d 192.168.50.20/32 -j DNAT --to-destination 192.0.2.2\n\
+         -A POSTROUTING -d 10.96.0.50/32 -j SNAT --to-source 192.0.2.3\n\
+         -A POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN\n\
+         -A POSTROUTING -d 192.168.50.20/32 -p tcp -m tcp --dport 8080 -j MASQUERADE");
+    let mut packet = tcp(POD, "10.96.0.50", 80, "veth-pod", "eth0");
+    packet.balanced = Some("192.168.50.20:8080".parse().unwrap());
+    assert_eq!(
+        told(&[Ipset(sets), Legacy(&rules)], &packet, Way::Forwarded),
+        "src 192.168.50.10 by [POSTROUTING 3] of iptables-legacy marked by [PREROUTING 1, KUBE-SERVICES 1, KUBE-MARK-MASQ 1]\n\
+         near miss POSTROUTING 1: destination address is 10.96.0.50/32"
+    );
+}
