@@ -137,6 +137,8 @@ pub enum Code {
     HopLimit,
     /// Packets of full size do not get through.
     MtuSuspected,
+    /// A packet was too big for a link beyond, and its sender was told so.
+    PathMtuTold,
     /// It left untranslated because conntrack had no entry for it.
     InvalidNotTranslated,
     /// Several hosts' recordings were joined: by what, and how sure that is.

@@ -15,6 +15,7 @@ mod rewriter;
 mod routes;
 pub(crate) mod rules;
 mod source;
+mod too_big;
 mod trouble;
 mod view;
 
@@ -35,7 +36,7 @@ use crate::journey::{Closed, Hop, Journey};
 use crate::observed::RuleHit;
 use crate::point::{self, Point};
 use crate::proxy::Relation;
-use crate::report::{Code, Flow, Packets, SCHEMA, Unavailable};
+use crate::report::{Flow, Packets, SCHEMA, Unavailable};
 
 /// What is known beside the journey.
 #[derive(Clone, Copy, Debug)]
@@ -80,11 +81,8 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     findings.extend(drops::findings(&told, journey, &delivery));
     findings.extend(drops::replaced(&told, context.inventory));
     findings.extend(routes::findings(journey, context.inventory));
-    let trouble = trouble::findings(journey, &delivery, context);
-    // What is known of a flow's sizes as a whole says more than one of its packets.
-    let whole = |code| trouble.iter().any(|f| f.code == code);
-    findings.retain(|f| f.code != Code::MtuSuspected || !whole(f.code));
-    findings.extend(trouble);
+    findings.extend(trouble::untranslated_of(journey, context.inventory));
+    too_big::tell(&mut findings, journey, &delivery, context.inventory);
     findings.extend(rules::findings(
         journey, &rewrites, &rulings, &verdict, context,
     ));
