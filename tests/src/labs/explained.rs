@@ -1,17 +1,14 @@
 //! `explain`: what would be, without traffic, by whole outputs.
 
-use std::net::{IpAddr, Ipv4Addr};
+use anyhow::{Context as _, Result};
 
-use anyhow::{Context as _, Result, bail};
-
-use super::foretold::longest;
 use super::steps::{masquerade, masqueraded_pod, same, same_text, watch};
 use super::{Case, NATIVE};
 use crate::lab::Lab;
 use crate::lab::cast::{self, EXEMPT, PEER, RouteBack};
 use crate::trace::expect::compare;
 use crate::trace::{Files, Names, Srctrace};
-use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
+use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
 pub(super) const CASES: &[Case] = &[
     Case::new(
@@ -26,9 +23,6 @@ pub(super) const CASES: &[Case] = &[
     Case::new("explain_what_stops_it", &[], stopped).on(NATIVE),
     Case::new("explain_from_a_recording", &[], from_a_recording).on(NATIVE),
     Case::new("explain_wrong_usage", &[], wrong_usage).on(NATIVE),
-    Case::new("a17_map_of_every_destination", &["A17"], mapped).on(NATIVE),
-    Case::new("a17_map_against_an_older_one", &["A17"], mapped_again).on(NATIVE),
-    Case::new("a17_map_is_what_is_seen", &["A17"], map_is_what_is_seen).on(NATIVE),
 ];
 
 /// The whole output of one `explain` run.
@@ -199,128 +193,6 @@ fn wrong_usage() -> Result<()> {
             "what it says",
             report.stderr.as_str(),
             format!("srctrace: {said}").as_str(),
-        )?;
-    }
-    Ok(())
-}
-
-/// A map as JSON lines, in a file.
-fn map_file(lab: &Lab, files: &Files, name: &str) -> Result<String> {
-    let report = Srctrace::new(lab, &["map"]).run_to_end()?;
-    same("exit status", report.status, Some(0)).context(report.stderr.clone())?;
-    files.write(name, (report.lines.join("\n") + "\n").as_bytes())
-}
-
-fn mapped() -> Result<()> {
-    let lab = cast::two_pods("mapall", RouteBack::Known).up()?;
-    masquerade(&lab, &["10.20.0.0/16"])?;
-    lab.restore("node", "ip6tables-legacy-restore", SIX)?;
-    let report = Srctrace::new(&lab, &["map"]).run_to_end()?;
-    same("exit status", report.status, Some(0)).context(report.stderr.clone())?;
-    compare("a17_map", &report, &Names::of(&[(&lab, "")]))?;
-    let text = Srctrace::new(&lab, &["map", "--netns", &lab.netns("pod")])
-        .text()
-        .run_to_end()?;
-    same_text(
-        "map as text",
-        &text.lines.join("\n").replace(&lab.netns("pod"), "pod"),
-        MAPPED,
-    )
-}
-
-const SIX: &str = "*nat\n:IP-MASQ - [0:0]\n-A POSTROUTING -j IP-MASQ\n-A IP-MASQ -d fd50::/64 -j RETURN\n\
-    -A IP-MASQ -j MASQUERADE\nCOMMIT\n";
-
-const MAPPED: &str = "\
-pod pod 10.12.3.4
-  0.0.0.0/0      10.100.0.5 (the node)                 iptables-legacy nat/IP-MASQ rule 2 (ip-masq-agent)
-  10.12.3.0/24   no way
-  10.12.3.1/32   kept, delivered here
-  10.12.4.0/24   no way
-  10.12.4.1/32   kept, delivered here
-  10.12.4.4/32   10.12.4.1 (the node), delivered here  iptables-legacy nat/IP-MASQ rule 2 (ip-masq-agent)
-  10.20.0.0/16   kept                                  iptables-legacy nat/IP-MASQ rule 1 (ip-masq-agent)
-  10.100.0.5/32  kept, delivered here
-
-pod pod fd12:3::4
-  ::/0             fd10:100::5 (the node)                ip6tables-legacy nat/IP-MASQ rule 2 (ip-masq-agent)
-  fd10:100::5/128  kept, delivered here
-  fd12:3::/64      no way
-  fd12:3::1/128    kept, delivered here
-  fd12:4::/64      no way
-  fd12:4::1/128    kept, delivered here
-  fd12:4::4/128    fd12:4::1 (the node), delivered here  ip6tables-legacy nat/IP-MASQ rule 2 (ip-masq-agent)
-  fd50::/64        kept                                  ip6tables-legacy nat/IP-MASQ rule 1 (ip-masq-agent)
-
-The longest prefix that holds a destination counts.";
-
-/// An exemption is narrowed: which destinations get another source, and nothing where nothing changed.
-fn mapped_again() -> Result<()> {
-    let lab = cast::two_pods("mapdiff", RouteBack::Known).up()?;
-    let files = Files::new(&lab)?;
-    masquerade(&lab, &["10.20.0.0/16"])?;
-    let old = map_file(&lab, &files, "old.json")?;
-    let same_again = Srctrace::new(&lab, &["map", "--diff", &old]).run_to_end()?;
-    same("exit status", same_again.status, Some(0)).context(same_again.stderr.clone())?;
-    same("lines", same_again.lines.len(), 1)?;
-    lab.run(
-        "node",
-        "iptables-legacy -t nat -R IP-MASQ 1 -d 10.20.30.0/24 -j RETURN",
-    )?;
-    let report = Srctrace::new(&lab, &["map", "--diff", &old]).run_to_end()?;
-    same("exit status", report.status, Some(1)).context(report.stderr.clone())?;
-    compare("a17_map_diff", &report, &Names::of(&[(&lab, "")]))?;
-    let bad = files.write("bad.json", b"{\"type\":\"map\"}\n")?;
-    let refused = Srctrace::new(&lab, &["map", "--diff", &bad]).run_to_end()?;
-    same("exit status", refused.status, Some(2))?;
-    let said = format!(
-        "srctrace: {bad}, line 1: not a line of `srctrace map --output json`: missing field `schema`"
-    );
-    same("what it says", refused.stderr.as_str(), said.as_str())
-}
-
-/// Destinations of every kind, asked for real: the map has the source that the far side sees.
-fn map_is_what_is_seen() -> Result<()> {
-    let lab = cast::one_pod("mapseen", RouteBack::Known).up()?;
-    masquerade(&lab, &["10.20.0.0/16", "10.30.0.8/30", "172.16.0.0/12"])?;
-    lab.run(
-        "node",
-        "iptables-legacy -t nat -I IP-MASQ 1 -d 172.20.0.0/16 -j SNAT --to-source 10.100.0.5",
-    )?;
-    let report = Srctrace::new(&lab, &["map", "--netns", &lab.netns("pod")]).run_to_end()?;
-    let lines = report.objects()?;
-    let mut seed: u32 = 0x5eed_1234;
-    let fixed = [
-        "10.20.30.40",
-        "10.30.0.10",
-        "10.30.0.12",
-        "172.20.1.1",
-        "172.19.255.255",
-        "172.21.0.0",
-        "203.0.113.9",
-    ];
-    let mut dests: Vec<IpAddr> = fixed.iter().filter_map(|addr| addr.parse().ok()).collect();
-    for _ in 0..12 {
-        // xorshift: the same destinations in every run.
-        seed ^= seed << 13;
-        seed ^= seed >> 17;
-        seed ^= seed << 5;
-        let net = [0x0a14_0000, 0x0a1e_0000, 0xac10_0000, 0xc633_6400][seed as usize % 4];
-        dests.push(Ipv4Addr::from_bits(net | (seed >> 8 & 0xf_ffff)).into());
-    }
-    for dst in dests {
-        lab.run("peer", &format!("ip addr replace {dst}/32 dev lo"))?;
-        let to = format!("{dst}:443");
-        let _peer = StreamServer::start(&lab, "peer", &to, Behaviour::Answer)?;
-        let outcome = StreamCall::new("pod", &to, 43_210).run(&lab)?;
-        let Outcome::Answered(seen) = outcome else {
-            bail!("{dst}: {outcome:?}");
-        };
-        let told = longest(&lines.iter().collect::<Vec<_>>(), dst)?;
-        same(
-            &format!("the source for {dst}"),
-            told["source_on_wire"].as_str(),
-            Some(seen.ip().to_string().as_str()),
         )?;
     }
     Ok(())

@@ -27,6 +27,7 @@ mod ladder;
 mod leftovers;
 mod links;
 mod lockdown;
+mod mapped;
 mod meanwhile;
 mod merged;
 mod newborn;
@@ -276,6 +277,7 @@ fn late() -> Vec<&'static [Case]> {
         vpn::CASES,
         drops::traced::PROBED_CASES,
         explained::CASES,
+        mapped::CASES,
         overlays::VIRTUAL_CASES,
         proxies::CLSACT_CASES,
         config::CASES,

@@ -13,7 +13,7 @@ use super::packet::{FlowState, Packet};
 use super::walk::{Log, Walk};
 use super::world::{Ghost, Tracking, World, merge};
 use crate::inventory::Namespace;
-use crate::ruleset::Hook;
+use crate::ruleset::{ChainKind, Hook};
 
 /// `NF_IP_PRI_CONNTRACK`.
 const CONNTRACK: i32 = -200;
@@ -63,6 +63,9 @@ impl<'w, 'r> Passage<'w, 'r> {
                     .collect();
             }
             passed.extend(self.order(hook, order, worlds));
+        }
+        if hook == Hook::Prerouting {
+            passed.iter_mut().for_each(World::chooses_way);
         }
         merge(passed)
     }
@@ -167,8 +170,13 @@ impl<'w, 'r> Passage<'w, 'r> {
             path: Vec::new(),
             done: Vec::new(),
         };
+        let reroutes = hook == Hook::Output && base.base.kind == ChainKind::Route;
+        let before = (world.state.mark, world.state.dst);
         let mut passed = Vec::new();
         for mut world in walk.run(world) {
+            if reroutes && before != (world.state.mark, world.state.dst) {
+                world.chooses_way();
+            }
             match world.exit.take() {
                 None | Some(Fate::Passes) => passed.push(world),
                 stopped => {
@@ -208,7 +216,11 @@ impl<'w, 'r> Passage<'w, 'r> {
             if world.decision(source).is_some() {
                 world.state.kept.truncate(kept); // from which it was not kept in the end
             }
+            let before = world.state.dst;
             translate(&mut world, source);
+            if hook == Hook::Output && before != world.state.dst {
+                world.chooses_way();
+            }
             if let Some(settled) = world.state.settled.get_mut(usize::from(source)) {
                 *settled = true;
             }

@@ -101,6 +101,7 @@ fn end<'r>(world: World<'r>, log: &Log<'r>) -> End<'r> {
         src: (state.src, state.sport),
         dst: (state.dst, state.dport),
         mark: state.mark.get(),
+        routed: state.routed,
         assumed: world.assumed,
         trace: world.trace,
     }

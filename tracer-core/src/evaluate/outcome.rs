@@ -1,5 +1,6 @@
 //! The answer: what the rules do to a packet, and on what that depends.
 
+use super::Bits;
 use super::index::At;
 use crate::ruleset::{Chain, NatKind, Table, Test, Value};
 use std::net::{IpAddr, SocketAddr};
@@ -45,6 +46,8 @@ pub struct End<'r> {
     pub dst: (Option<IpAddr>, Option<u16>),
     /// Its mark as it leaves, where every bit is known.
     pub mark: Option<u32>,
+    /// Its mark when its way was chosen.
+    pub routed: Bits,
     /// What was assumed to come to this end.
     pub assumed: Vec<Assumption>,
     /// Every rule whose tests held, in the order in which the packet met them.

@@ -33,6 +33,8 @@ pub(super) struct State<'r> {
     pub(super) sport: Option<u16>,
     pub(super) dport: Option<u16>,
     pub(super) mark: Bits,
+    /// Its mark when its way was last chosen.
+    pub(super) routed: Bits,
     /// Which rule wrote which bits of the mark last.
     pub(super) setters: Vec<(u32, Marker<'r>)>,
     pub(super) flow: FlowState,
@@ -86,6 +88,7 @@ impl<'r> World<'r> {
                 sport: Some(tuple.sport).filter(|_| ports && known.sport),
                 dport: Some(tuple.dport).filter(|_| ports && known.dport),
                 mark: packet.mark,
+                routed: packet.mark,
                 setters: Vec::new(),
                 flow: packet.flow.state,
                 ct_mark: packet.flow.mark,
@@ -169,6 +172,13 @@ impl<'r> World<'r> {
         self.state.setters.retain(|(bits, _)| *bits != 0);
         self.state.setters.push((written, by));
         self.changed();
+    }
+
+    /// The way is chosen by the mark as it is now: behind prerouting; of what is made here again where a chain of type
+    /// route (iptables' mangle OUTPUT is one) or NAT changed it (`ip_route_me_harder`). A mark that another chain
+    /// writes at output comes too late.
+    pub(super) fn chooses_way(&mut self) {
+        self.state.routed = self.state.mark;
     }
 
     /// Remembers who set the mark bits that a rule tests.

@@ -7,8 +7,8 @@ use crate::evaluate::{Assumption, Decision, Target};
 use crate::event::NetnsId;
 use crate::inventory::{Inventory, Refusal, Role};
 use crate::report::{
-    AddrPort, Fate, Finding, OriginKind, Rewrite, RewriteAgent, RewriteDirection, RewriteEvidence,
-    RewriteField, Rule, RuleEvidence, SourceCode, Where,
+    AddrPort, Fate, Finding, NoWay, OriginKind, Rewrite, RewriteAgent, RewriteDirection,
+    RewriteEvidence, RewriteField, Rule, RuleEvidence, SourceCode, Where,
 };
 use crate::verdict::agent_words;
 use crate::verdict::rules::{self, decided, kept};
@@ -21,6 +21,7 @@ pub(super) struct Answer {
     pub(super) source_on_wire: Option<IpAddr>,
     pub(super) dest_on_wire: Option<IpAddr>,
     pub(super) fate: Fate,
+    pub(super) no_way: Option<NoWay>,
     pub(super) place: Option<Where>,
     pub(super) rule: Option<Rule>,
     pub(super) marked_by: Option<Rule>,
@@ -52,7 +53,10 @@ pub(super) fn answers(
                 });
             }
             match found.iter_mut().find(|known| known.is(&answer)) {
-                Some(known) => known.when.retain(|when| answer.when.contains(when)),
+                Some(known) => {
+                    known.when.retain(|when| answer.when.contains(when));
+                    known.no_way = known.no_way.filter(|why| answer.no_way == Some(*why));
+                }
                 None => found.push(answer),
             }
         }
@@ -110,6 +114,7 @@ impl<'r> Reader<'_, '_, 'r> {
             source_on_wire: None,
             dest_on_wire: None,
             fate: Fate::Unknown,
+            no_way: None,
             place: None,
             rule: None,
             marked_by: None,
@@ -135,12 +140,18 @@ impl<'r> Reader<'_, '_, 'r> {
     }
 
     fn refused(&self, netns: NetnsId, refusal: Refusal) -> Answer {
-        let why = match refusal {
-            Refusal::NoRoute => "no route",
-            Refusal::Unreachable => "unreachable (a route says so, or forwarding is off)",
-            Refusal::Prohibited => "prohibited by a route",
-            Refusal::Blackhole => "a blackhole route",
-            Refusal::ReversePath => "its source may not come in there (reverse-path check)",
+        let (no_way, why) = match refusal {
+            Refusal::NoRoute => (NoWay::NoRoute, "no route"),
+            Refusal::Unreachable => (
+                NoWay::Unreachable,
+                "unreachable (a route says so, or forwarding is off)",
+            ),
+            Refusal::Prohibited => (NoWay::Prohibited, "prohibited by a route"),
+            Refusal::Blackhole => (NoWay::Blackhole, "a blackhole route"),
+            Refusal::ReversePath => (
+                NoWay::ReversePath,
+                "its source may not come in there (reverse-path check)",
+            ),
         };
         let to = self
             .fare
@@ -149,6 +160,7 @@ impl<'r> Reader<'_, '_, 'r> {
         let place = self.in_words(netns);
         Answer {
             fate: Fate::NoRoute,
+            no_way: Some(no_way),
             ..self.untold(&format!("there is no way{to} {place}: {why}"))
         }
     }
@@ -159,6 +171,7 @@ impl<'r> Reader<'_, '_, 'r> {
         let place = self.in_words(netns);
         Answer {
             fate: Fate::NoRoute,
+            no_way: Some(NoWay::Nobody),
             ..self.untold(&format!("nobody behind {device} {place} has that address"))
         }
     }

@@ -12,18 +12,23 @@ mod answer;
 mod doubts;
 mod fare;
 mod route;
+mod said;
 mod senders;
+mod sources;
 mod told;
+mod turns;
 mod walk;
 
 pub use fare::{Ended, Fare, Leg};
-pub use route::{Routed, Routes};
+pub use route::{Asked, Routed, Routes, Steering};
+pub use said::{as_it_asks, said};
 pub use senders::senders;
+pub use sources::told_apart;
 pub use told::{grouped, tell};
 
 use crate::evaluate::Rules;
 use crate::event::NetnsId;
-use crate::inventory::{Inventory, RouteQuestion};
+use crate::inventory::Inventory;
 use crate::packet::Proto;
 use crate::report::OriginKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +88,7 @@ pub struct Forecast<'r> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Ways.
-    pub routes: BTreeSet<(NetnsId, RouteQuestion)>,
+    pub routes: BTreeSet<(NetnsId, Asked)>,
     /// Rules of these namespaces.
     pub rules: BTreeSet<NetnsId>,
 }

@@ -4,15 +4,51 @@ use crate::event::NetnsId;
 use crate::inventory::{Inventory, Link, Namespace, Refusal, Route, RouteAnswer, RouteQuestion};
 use crate::space::{addr, number, specials};
 use ipnet::IpNet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// The kernel's answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
-    answers: BTreeMap<(NetnsId, RouteQuestion), Option<Routed>>,
+    answers: BTreeMap<(NetnsId, Asked), Option<Routed>>,
     edges: BTreeMap<NetnsId, Vec<IpNet>>,
     stretches: BTreeMap<NetnsId, Stretches>,
+    /// By address family: IPv4, IPv6.
+    steering: BTreeMap<NetnsId, [Steering; 2]>,
+}
+
+/// What the kernel is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Asked {
+    /// Which way.
+    pub way: RouteQuestion,
+    /// Of what a namespace sends itself: the source that it has already.
+    pub src: Option<IpAddr>,
+    /// The packet's mark.
+    pub mark: u32,
+}
+
+impl From<RouteQuestion> for Asked {
+    fn from(way: RouteQuestion) -> Self {
+        Self {
+            way,
+            src: None,
+            mark: 0,
+        }
+    }
+}
+
+/// What the routing rules of a namespace (`ip rule`) ask for besides destination and device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Steering {
+    /// Bits of the mark.
+    pub mark: u32,
+    /// For sources.
+    pub sources: BTreeSet<IpNet>,
+    /// For devices that packets come in by.
+    pub devices: BTreeSet<String>,
+    /// What no forecast has: `the destination port`, …
+    pub beyond: BTreeSet<String>,
 }
 
 /// A way.
@@ -26,9 +62,9 @@ pub struct Routed {
 
 impl Routes {
     /// Keeps an answer; `None`: the kernel did not give one.
-    pub fn note(&mut self, netns: NetnsId, question: RouteQuestion, answer: Option<Routed>) {
+    pub fn note(&mut self, netns: NetnsId, asked: Asked, answer: Option<Routed>) {
         let own = |routed: &Routed| {
-            routed.answer == RouteAnswer::Local && routed.src == Some(question.dst)
+            routed.answer == RouteAnswer::Local && routed.src == Some(asked.way.dst)
         };
         let of_any = |routed: Routed| match own(&routed) {
             true => Routed {
@@ -37,8 +73,24 @@ impl Routes {
             },
             false => routed,
         };
-        let asked = self.standing_for(netns, question);
+        let asked = self.standing_for(netns, asked);
         self.answers.insert((netns, asked), answer.map(of_any));
+    }
+
+    /// Keeps what a namespace's routing rules ask for, those of IPv4 and of IPv6: what none asks for is not told apart.
+    pub fn note_steering(&mut self, netns: NetnsId, steering: [Steering; 2]) {
+        self.steering.insert(netns, steering);
+    }
+
+    /// What they ask for; `None`: that was not read.
+    pub(super) fn steering(&self, netns: NetnsId, v4: bool) -> Option<&Steering> {
+        let [of_v4, of_v6] = self.steering.get(&netns)?;
+        Some(if v4 { of_v4 } else { of_v6 })
+    }
+
+    /// What all that were read ask for.
+    pub(crate) fn steerings(&self) -> impl Iterator<Item = &Steering> {
+        self.steering.values().flatten()
     }
 
     /// Keeps which destinations a namespace's routes tell apart, whichever table they are in.
@@ -46,12 +98,11 @@ impl Routes {
         self.edges.insert(netns, nets);
     }
 
-    /// From now on one answer holds for all destinations that the routes of a namespace, all of which were
-    /// noted, do not tell apart. `chooses`: it has several IPv6 addresses to send from, and which of them it
-    /// takes is told by the destination itself (RFC 6724).
-    pub fn note_alike(&mut self, netns: NetnsId, chooses: bool) {
+    /// From now on one answer holds for all destinations that the edges of a namespace, all of which were noted, do
+    /// not tell apart.
+    pub fn note_alike(&mut self, netns: NetnsId) {
         let nets = self.edges.get(&netns).map_or(&[][..], Vec::as_slice);
-        self.stretches.insert(netns, Stretches::of(nets, chooses));
+        self.stretches.insert(netns, Stretches::of(nets));
     }
 
     /// Destinations that routes tell apart, as far as that was asked.
@@ -61,8 +112,8 @@ impl Routes {
 
     /// Whether that was asked.
     #[must_use]
-    pub fn knows(&self, netns: NetnsId, question: RouteQuestion) -> bool {
-        let asked = self.standing_for(netns, question);
+    pub fn knows(&self, netns: NetnsId, asked: Asked) -> bool {
+        let asked = self.standing_for(netns, asked);
         self.answers.contains_key(&(netns, asked))
     }
 
@@ -71,9 +122,10 @@ impl Routes {
         &self,
         inventory: &Inventory,
         netns: NetnsId,
-        question: RouteQuestion,
+        asked: Asked,
     ) -> Option<Routed> {
-        let asked = self.standing_for(netns, question);
+        let question = asked.way;
+        let asked = self.standing_for(netns, asked);
         let told = self.answers.get(&(netns, asked)).copied().flatten();
         // To an address of its own a namespace sends from that address.
         let own = |routed: Routed| match routed.answer {
@@ -100,14 +152,16 @@ impl Routes {
     }
 
     /// The question whose answer holds for this one, too.
-    fn standing_for(&self, netns: NetnsId, question: RouteQuestion) -> RouteQuestion {
-        match self.stretches.get(&netns) {
-            Some(stretches) if !stretches.chooses(question) => RouteQuestion {
-                dst: addr(stretches.start(question.dst), question.dst.is_ipv4()),
-                ..question
-            },
-            _ => question,
+    fn standing_for(&self, netns: NetnsId, mut asked: Asked) -> Asked {
+        if let Some(stretches) = self.stretches.get(&netns) {
+            let dst = asked.way.dst;
+            asked.way.dst = addr(stretches.start(dst), dst.is_ipv4());
         }
+        if let Some(steering) = self.steering(netns, asked.way.dst.is_ipv4()) {
+            asked.mark &= steering.mark;
+            asked.src = asked.src.filter(|_| !steering.sources.is_empty());
+        }
+        asked
     }
 }
 
@@ -116,11 +170,10 @@ impl Routes {
 struct Stretches {
     v4: Vec<u128>,
     v6: Vec<u128>,
-    chooses: bool,
 }
 
 impl Stretches {
-    fn of(nets: &[IpNet], chooses: bool) -> Self {
+    fn of(nets: &[IpNet]) -> Self {
         let of = |v4: bool| {
             let all = nets.iter().copied().chain(specials(v4));
             let mine = all.filter(|net| net.addr().is_ipv4() == v4);
@@ -138,13 +191,7 @@ impl Stretches {
         Self {
             v4: of(true),
             v6: of(false),
-            chooses,
         }
-    }
-
-    /// Whether a source is asked for that the destination itself decides.
-    fn chooses(&self, question: RouteQuestion) -> bool {
-        self.chooses && question.dst.is_ipv6() && question.came.is_none()
     }
 
     fn of_family(&self, v4: bool) -> &[u128] {
@@ -233,15 +280,12 @@ fn source(here: &Namespace, route: &Route, dst: IpAddr) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv6Addr;
 
     const HERE: NetnsId = NetnsId(1);
 
-    fn asked(dst: &str) -> RouteQuestion {
-        RouteQuestion {
-            dst: dst.parse().unwrap(),
-            came: None,
-        }
+    fn asked(dst: &str) -> Asked {
+        let dst = dst.parse().unwrap();
+        RouteQuestion { dst, came: None }.into()
     }
 
     fn out(ifindex: u32, src: Option<&str>) -> Option<Routed> {
@@ -251,17 +295,17 @@ mod tests {
         })
     }
 
-    fn routes(nets: &[&str], chooses: bool) -> Routes {
+    fn routes(nets: &[&str]) -> Routes {
         let mut routes = Routes::default();
         let nets = nets.iter().map(|net| net.parse().unwrap()).collect();
         routes.note_edges(HERE, nets);
-        routes.note_alike(HERE, chooses);
+        routes.note_alike(HERE);
         routes
     }
 
     #[test]
     fn one_answer_holds_for_all_that_routes_do_not_tell_apart() {
-        let mut routes = routes(&["0.0.0.0/0", "10.20.0.0/16"], false);
+        let mut routes = routes(&["0.0.0.0/0", "10.20.0.0/16"]);
         routes.note(HERE, asked("10.20.30.40"), out(2, Some("10.100.0.5")));
         let inventory = Inventory::default();
         let way = |dst: &str| routes.way(&inventory, HERE, asked(dst));
@@ -277,7 +321,7 @@ mod tests {
     /// As with `ip route add local 10.50.0.0/16 dev lo`: each of them is its own source.
     #[test]
     fn to_itself_a_namespace_sends_from_where_it_sends_to() {
-        let mut routes = routes(&["10.50.0.0/16"], false);
+        let mut routes = routes(&["10.50.0.0/16"]);
         let own = |dst: &str| {
             Some(Routed {
                 answer: RouteAnswer::Local,
@@ -289,20 +333,45 @@ mod tests {
         assert_eq!(way, own("10.50.0.2"));
     }
 
+    /// Marks and sources are told apart as far as routing rules do.
     #[test]
-    fn a_source_that_the_destination_decides_is_asked_for_each() {
-        for (chooses, came, held) in [
-            (true, None, false),
-            (true, Some((Ipv6Addr::UNSPECIFIED.into(), 3)), true),
-            (false, None, true),
+    fn what_no_routing_rule_asks_for_is_not_told_apart() {
+        let src = |last: u8| Some([10, 100, 0, last].into());
+        let marked = |mark, src| Asked {
+            mark,
+            src,
+            ..asked("10.20.30.40")
+        };
+        for (steering, known) in [
+            (Steering::default(), [true, true, true]),
+            (
+                Steering {
+                    mark: 0xf,
+                    ..Steering::default()
+                },
+                [true, false, true],
+            ),
+            (
+                Steering {
+                    sources: ["10.12.0.0/16".parse().unwrap()].into(),
+                    ..Steering::default()
+                },
+                [true, true, false],
+            ),
         ] {
-            let mut routes = routes(&["::/0"], chooses);
-            let question = |dst: &str| RouteQuestion {
-                dst: dst.parse().unwrap(),
-                came,
-            };
-            routes.note(HERE, question("fd50::1"), out(2, None));
-            assert_eq!(routes.knows(HERE, question("fd50::2")), held);
+            let mut routes = Routes::default();
+            routes.note_steering(HERE, [steering.clone(), Steering::default()]);
+            routes.note(HERE, marked(0x4000, src(5)), out(2, None));
+            let asked = [
+                marked(0x8000, src(5)),
+                marked(0x4007, src(5)),
+                marked(0, src(6)),
+            ];
+            assert_eq!(
+                asked.map(|asked| routes.knows(HERE, asked)),
+                known,
+                "{steering:?}"
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Sender;
 use crate::event::NetnsId;
-use crate::inventory::{Inventory, Link, Namespace, Role, Sign};
+use crate::inventory::{Inventory, Link, Namespace, Role};
 use crate::report::OriginKind;
 use crate::ruleset::Ruleset;
 use ipnet::IpNet;
@@ -21,7 +21,7 @@ pub fn senders(inventory: &Inventory, rules: &BTreeMap<NetnsId, Ruleset>, v4: bo
                 found.push(made_in(OriginKind::Pod, *netns));
                 let before = found.len();
                 found.extend(clients(*netns, ns, OriginKind::Gateway, v4));
-                if found.len() == before && translates(inventory, *netns, rules.get(netns)) {
+                if found.len() == before && translates(inventory, *netns, rules.get(netns), v4) {
                     found.extend(on_one_arm(*netns, ns, v4));
                 }
             }
@@ -97,12 +97,11 @@ fn clients(
 }
 
 /// Whether a pod forwards and has NAT rules for others.
-fn translates(inventory: &Inventory, netns: NetnsId, rules: Option<&Ruleset>) -> bool {
-    let gateway = rules.and_then(|rules| inventory.gateway(netns, Some(rules)));
-    gateway.is_some_and(|gateway| {
-        let by_rule = |sign: &Sign| matches!(sign, Sign::Nat(_));
-        gateway.forwards == Some(true) && gateway.signs.iter().any(by_rule)
-    })
+fn translates(inventory: &Inventory, netns: NetnsId, rules: Option<&Ruleset>, v4: bool) -> bool {
+    let version = if v4 { 4 } else { 6 };
+    let here = inventory.namespaces.get(&netns);
+    here.is_some_and(|ns| ns.forwards == Some(true))
+        && rules.is_some_and(|rules| inventory.translates_for_others(netns, rules, version))
 }
 
 /// Clients that come in by the device by which they go out again: who they are is not known.

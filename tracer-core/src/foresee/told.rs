@@ -19,13 +19,7 @@ pub fn tell(
     let (request, first) = forecasts.first()?;
     let inventory = ground.inventory;
     let answers = answers(ground, sender, forecasts);
-    let mut depends_on: Vec<String> = Vec::new();
-    for (_, forecast) in forecasts {
-        add(&mut depends_on, forecast.doubts.iter().cloned());
-    }
-    if answers.len() > 1 {
-        add(&mut depends_on, deciding(&answers));
-    }
+    let depends_on = depends_on(forecasts, &answers);
     let one = match answers.as_slice() {
         [one] => Some(one),
         _ => None,
@@ -60,16 +54,33 @@ pub fn tell(
                 .map(|leg| leg_view(leg, inventory))
                 .collect()
         }),
-        candidates: match one {
-            Some(_) => Vec::new(),
-            None => answers.iter().map(candidate).collect(),
-        },
+        candidates: candidates(&answers),
         text: text(&answers, &depends_on),
         depends_on,
         findings,
         evidence: RuleEvidence::Replayed,
         config_state: None,
     })
+}
+
+/// What decides, or puts all of it in doubt.
+pub(super) fn depends_on(forecasts: &[(Request, Forecast<'_>)], answers: &[Answer]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for (_, forecast) in forecasts {
+        add(&mut found, forecast.doubts.iter().cloned());
+    }
+    if answers.len() > 1 {
+        add(&mut found, deciding(answers));
+    }
+    found
+}
+
+/// The answers, where there is more than one.
+pub(super) fn candidates(answers: &[Answer]) -> Vec<Candidate> {
+    match answers {
+        [_] => Vec::new(),
+        several => several.iter().map(candidate).collect(),
+    }
 }
 
 fn add(known: &mut Vec<String>, more: impl IntoIterator<Item = String>) {
@@ -81,7 +92,7 @@ fn add(known: &mut Vec<String>, more: impl IntoIterator<Item = String>) {
 }
 
 /// What all answers have in common.
-fn common<T: PartialEq>(answers: &[Answer], of: impl Fn(&Answer) -> T) -> Option<T> {
+pub(super) fn common<T: PartialEq>(answers: &[Answer], of: impl Fn(&Answer) -> T) -> Option<T> {
     let mut values = answers.iter().map(of);
     let first = values.next()?;
     values.all(|value| value == first).then_some(first)
@@ -140,7 +151,7 @@ fn short(answer: &Answer) -> String {
     }
 }
 
-fn origin(
+pub(super) fn origin(
     inventory: &Inventory,
     sender: &Sender,
     from: Option<std::net::IpAddr>,

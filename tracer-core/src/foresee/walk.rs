@@ -1,10 +1,11 @@
 //! The walk: namespace by namespace, each time the route and then the rules.
 
 use super::fare::{Ended, Fare, Leg};
+use super::turns::Turn;
 use super::{Forecast, Ground, Needs, Request, Routed, Sender};
 use crate::evaluate::{Assumption, Bits, End, Fate, Known, Outcome, Packet, Way, evaluate};
 use crate::event::NetnsId;
-use crate::inventory::{Namespace, Role, RouteAnswer, RouteQuestion};
+use crate::inventory::{Namespace, Role, RouteAnswer};
 use crate::packet::{Proto, Tuple};
 use crate::report::OriginKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,22 +17,22 @@ const FARES: usize = 64;
 
 /// A walk under way.
 pub(super) struct Walk<'g, 'r> {
-    ground: &'g Ground<'g, 'r>,
+    pub(super) ground: &'g Ground<'g, 'r>,
     proto: Proto,
-    found: Forecast<'r>,
+    pub(super) found: Forecast<'r>,
 }
 
 /// The packet where it enters a namespace, or is made.
 #[derive(Clone, Debug)]
-struct Carried<'r> {
-    netns: NetnsId,
-    came: Option<u32>,
+pub(super) struct Carried<'r> {
+    pub(super) netns: NetnsId,
+    pub(super) came: Option<u32>,
     from: Option<IpAddr>,
-    src: Option<IpAddr>,
+    pub(super) src: Option<IpAddr>,
     /// As whom the route is asked where the source is not known.
-    neighbour: Option<IpAddr>,
+    pub(super) neighbour: Option<IpAddr>,
     sport: Option<u16>,
-    dst: IpAddr,
+    pub(super) dst: IpAddr,
     dport: Option<u16>,
     legs: Vec<Leg<'r>>,
     assumed: Vec<Assumption>,
@@ -67,7 +68,7 @@ impl<'g, 'r> Walk<'g, 'r> {
             assumed: Vec::new(),
         };
         if made_here && start.src.is_none() {
-            let routed = walk.route(&start, start.dst);
+            let routed = walk.route(&start, start.dst, 0);
             start.src = routed.and_then(|routed| routed.src);
             start.from = start.src;
         }
@@ -83,22 +84,10 @@ impl<'g, 'r> Walk<'g, 'r> {
         walk.found
     }
 
-    fn doubt(&mut self, doubt: String) {
+    pub(super) fn doubt(&mut self, doubt: String) {
         if !self.found.doubts.contains(&doubt) {
             self.found.doubts.push(doubt);
         }
-    }
-
-    fn route(&mut self, at: &Carried<'r>, dst: IpAddr) -> Option<Routed> {
-        let came = at
-            .came
-            .map(|dev| (at.src.or(at.neighbour).unwrap_or(unspecified(dst)), dev));
-        let question = RouteQuestion { dst, came };
-        if !self.ground.routes.knows(at.netns, question) {
-            self.found.needs.routes.insert((at.netns, question));
-        }
-        let routes = self.ground.routes;
-        routes.way(self.ground.inventory, at.netns, question)
     }
 
     fn ended(&mut self, at: Carried<'r>, ended: Ended, dst: Option<IpAddr>) {
@@ -135,29 +124,32 @@ impl<'g, 'r> Walk<'g, 'r> {
     }
 
     /// Every end of the packet's way through the rules of a namespace. A rule that turns it to another
-    /// destination also turns it to another way: the rules behind are asked for each anew.
+    /// destination, or marks it for a routing rule, also turns it to another way: the rules behind are asked for
+    /// each anew.
     fn ends(
         &mut self,
         at: &Carried<'r>,
         here: &Namespace,
     ) -> Vec<(Option<Routed>, End<'r>, Outcome<'r>)> {
-        let routed = self.route(at, at.dst);
+        let routed = self.route(at, at.dst, 0);
         let outcome = self.ask(at, here, routed);
         self.found.asks_transport |= outcome.asks_transport;
         for doubt in &outcome.doubts {
             self.doubt(doubt.clone());
         }
-        let mut dests: Vec<Option<IpAddr>> = Vec::new();
+        let straight = Turn::none(at.dst);
+        let mut turns: Vec<Turn> = Vec::new();
         for end in &outcome.ends {
-            if !dests.contains(&end.dst.0) {
-                dests.push(end.dst.0);
+            let turn = self.turn(at, end);
+            if !turns.contains(&turn) {
+                turns.push(turn);
             }
         }
         let mut found = Vec::new();
-        for dst in dests {
-            let (routed, outcome) = match dst {
-                Some(dst) if dst != at.dst => {
-                    let routed = self.route(at, dst);
+        for turn in turns {
+            let (routed, outcome) = match turn.dst {
+                Some(dst) if turn != straight => {
+                    let routed = self.route(at, dst, turn.mark);
                     let outcome = self.ask(at, here, routed);
                     self.found.asks_transport |= outcome.asks_transport;
                     (routed, outcome)
@@ -165,9 +157,15 @@ impl<'g, 'r> Walk<'g, 'r> {
                 Some(_) => (routed, outcome.clone()),
                 None => (None, outcome.clone()),
             };
-            let ends = outcome.ends.iter().filter(|end| end.dst.0 == dst);
-            let ends: Vec<_> = ends.cloned().collect();
-            found.extend(ends.into_iter().map(|end| (routed, end, outcome.clone())));
+            let before = found.len();
+            for end in &outcome.ends {
+                if self.turn(at, end) == turn {
+                    found.push((routed, end.clone(), outcome.clone()));
+                }
+            }
+            if found.len() == before {
+                self.doubt("rules that ask for the very device to which they turn it".to_owned());
+            }
         }
         found
     }
@@ -331,7 +329,7 @@ fn neighbour(ground: &Ground<'_, '_>, sender: &Sender, dst: IpAddr) -> Option<Ip
     via.find(|via| via.is_ipv4() == dst.is_ipv4())
 }
 
-fn unspecified(like: IpAddr) -> IpAddr {
+pub(super) fn unspecified(like: IpAddr) -> IpAddr {
     match like {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),

@@ -62,12 +62,20 @@ impl Inventory {
             .iter()
             .filter_map(|(index, link)| of_device(ns, *index, link))
             .collect();
-        signs.extend(rules.and_then(|rules| of_rules(ns, rules)));
+        signs.extend(rules.and_then(|rules| of_rules(ns, rules, |_| true)));
         (!signs.is_empty()).then_some(Gateway {
             netns,
             forwards: ns.forwards,
             signs,
         })
+    }
+
+    /// Whether a namespace has a NAT rule for packets of that IP version which are none of its own.
+    #[must_use]
+    pub fn translates_for_others(&self, netns: NetnsId, rules: &Ruleset, version: u8) -> bool {
+        let ns = self.namespaces.get(&netns);
+        let takes = |table: &Table| table.id.family.takes(version);
+        ns.is_some_and(|ns| of_rules(ns, rules, takes).is_some())
     }
 }
 
@@ -89,13 +97,14 @@ fn of_device(ns: &Namespace, index: u32, link: &Link) -> Option<Sign> {
 }
 
 /// The first rule that translates the source of what leaves, or sends on what comes in.
-fn of_rules(ns: &Namespace, rules: &Ruleset) -> Option<Sign> {
+fn of_rules(ns: &Namespace, rules: &Ruleset, counts: impl Fn(&Table) -> bool) -> Option<Sign> {
     let own: BTreeSet<IpAddr> = ns
         .links
         .values()
         .flat_map(|link| link.addrs.iter().map(|net| net.addr()))
         .collect();
-    let tables = rules.tables.iter().filter(|table| !table.dormant);
+    let counts = |table: &&Table| !table.dormant && counts(table);
+    let tables = rules.tables.iter().filter(counts);
     tables
         .flat_map(|table| reached(table).map(move |(hook, chain)| (table, hook, chain)))
         .find_map(|(table, hook, chain)| {

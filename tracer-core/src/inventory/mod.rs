@@ -118,15 +118,6 @@ pub struct Route {
 }
 
 impl Namespace {
-    /// Whether it has several IPv6 addresses to send from beyond its links.
-    #[must_use]
-    pub fn chooses_source(&self) -> bool {
-        let addrs = self.links.values().flat_map(|link| &link.addrs);
-        let addrs = addrs.map(IpNet::addr);
-        let beyond = |addr: &IpAddr| addr.is_ipv6() && !addr.is_loopback() && !is_link_local(*addr);
-        addrs.filter(beyond).count() > 1
-    }
-
     /// Whether this one looks like what another has taken the place of: the same pod, or a pod of
     /// the same set, or an address that both have.
     #[must_use]

@@ -14,6 +14,8 @@ use std::net::IpAddr;
 struct Face {
     /// Which values of the rules of the others hold of its addresses and device names.
     held: Vec<bool>,
+    /// Which sources and devices that routing rules ask for are its own.
+    steered: Vec<bool>,
     /// The namespace whose rules equal its own.
     rules: Option<NetnsId>,
     /// Its routes, without devices and next hops.
@@ -79,9 +81,21 @@ fn face(ground: &Ground<'_, '_>, sender: &Sender, own: &Namespace, values: &[&Va
     routes.sort_unstable();
     Face {
         held: values.iter().map(holds).collect(),
+        steered: steered(ground, &addrs, &devices),
         rules: twin,
         routes,
     }
+}
+
+/// Of every source and device that a routing rule asks for, whether it is the pod's.
+fn steered(ground: &Ground<'_, '_>, addrs: &[IpAddr], devices: &[&str]) -> Vec<bool> {
+    let each = ground.routes.steerings().flat_map(|steering| {
+        let sources = steering.sources.iter();
+        let sources = sources.map(|net| addrs.iter().any(|addr| net.contains(addr)));
+        let by = steering.devices.iter();
+        sources.chain(by.map(|device| devices.contains(&device.as_str())))
+    });
+    each.collect()
 }
 
 /// The devices at the other ends of a pod's, and the bridges these belong to.

@@ -1,6 +1,8 @@
 //! Two maps side by side.
 
-use crate::report::{Fate, Map, MapChange, OriginKind, SCHEMA, Said, Sender, SourceCode, SourceIs};
+use crate::report::{
+    Fate, Map, MapChange, NoWay, OriginKind, SCHEMA, Said, Sender, SourceCode, SourceIs,
+};
 use crate::space::{addr, last, number};
 use ipnet::{IpNet, Ipv4Subnets, Ipv6Subnets};
 use std::collections::BTreeMap;
@@ -8,7 +10,7 @@ use std::net::IpAddr;
 
 /// Which destinations get another source than before, by prefixes that are changed as a whole. Senders are
 /// compared by their names, where one has none in the other map by their kind. `same_host`: addresses are
-/// compared; else whose they are.
+/// compared; else whose they are, and destinations on one of the two machines are left out.
 #[must_use]
 pub fn diff(before: &[Map], after: &[Map], same_host: bool) -> Vec<MapChange> {
     let (before, after) = (by_sender(before), by_sender(after));
@@ -179,10 +181,18 @@ fn prefixes(low: u128, high: u128, v4: bool) -> Vec<IpNet> {
 
 /// Whether a destination gets the same source and fate; by which rule does not matter.
 fn alike(a: &Said, b: &Said, same_host: bool) -> bool {
+    if !same_host && (is_here(a) || is_here(b)) {
+        return true;
+    }
     let short = |said: &Said| (said.source, said.source_is, said.fate);
     let kept = a.source_is == SourceIs::Sender;
     let addrs = !same_host || kept || a.source_on_wire == b.source_on_wire;
     short(a) == short(b) && addrs && (a.source_is != SourceIs::Unknown || open(a) == open(b))
+}
+
+/// Whether the destination is on the machine itself, or on a link that leads to its pods.
+fn is_here(said: &Said) -> bool {
+    said.fate == Fate::Delivered || said.no_way == Some(NoWay::Nobody)
 }
 
 /// The answers between which something decides, and when each is true.

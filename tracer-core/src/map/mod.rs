@@ -20,13 +20,15 @@ pub use alike::alike;
 pub use diff::diff;
 pub use edges::Space;
 
-use crate::foresee::{Forecast, Ground, Needs, Request, Sender, foresee, tell};
+use crate::foresee::{Forecast, Ground, Needs, Request, Sender, as_it_asks, foresee, said};
 use crate::inventory::Role;
 use crate::packet::Proto;
-use crate::report::{self, Code, Explain, Map, OriginKind, RuleEvidence, SCHEMA, Said, SourceIs};
-use crate::space::addr;
+use crate::report::{self, Map, OriginKind, RuleEvidence, SCHEMA, Said};
+use crate::space::{addr, number};
 use edges::Stretch;
+use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher as _;
 use std::net::IpAddr;
 
 /// A sender's map.
@@ -65,16 +67,20 @@ pub struct Drawing {
     sender: Sender,
     /// What destinations get, each different one once.
     said: Vec<Said>,
-    numbers: HashMap<String, u32>,
+    /// Those of the same marks, by what they have in common.
+    numbers: HashMap<u64, Vec<u32>>,
+    hasher: RandomState,
+    /// The sender as it asks about the first destination that it may ask about.
+    origin: Option<(u128, report::Sender)>,
     /// By the first address of a stretch.
     found: BTreeMap<u128, Found>,
 }
 
 /// What the destinations of a stretch get.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Found {
-    /// Its number, and the sender as it asks; `None`: nobody asks about them.
-    said: Option<(u32, report::Sender)>,
+    /// Its number; `None`: nobody asks about them.
+    said: Option<u32>,
     /// Whether all was known that it depends on.
     whole: bool,
 }
@@ -87,6 +93,8 @@ impl Drawing {
             sender,
             said: Vec::new(),
             numbers: HashMap::new(),
+            hasher: RandomState::default(),
+            origin: None,
             found: BTreeMap::new(),
         }
     }
@@ -111,7 +119,7 @@ impl Drawing {
         ground: &Ground<'_, '_>,
         space: &Space,
         dst: IpAddr,
-    ) -> (Option<(u32, report::Sender)>, Needs) {
+    ) -> (Option<u32>, Needs) {
         let mut needs = Needs::default();
         if space.is_nobodys(dst) || ground.inventory.owns(self.sender.netns, dst) {
             return (None, needs);
@@ -120,36 +128,44 @@ impl Drawing {
         for (_, forecast) in &forecasts {
             needs.absorb(forecast.needs.clone());
         }
-        let explain = tell(ground, &self.sender, &forecasts);
-        let said = explain.and_then(|explain| {
-            let number = self.number(said(ground, &explain, dst))?;
-            Some((number, explain.origin))
-        });
-        (said, needs)
+        let Some((said, from)) = said(ground, &self.sender, &forecasts) else {
+            return (None, needs);
+        };
+        let at = number(dst);
+        if self.origin.as_ref().is_none_or(|(first, _)| at <= *first) {
+            self.origin = Some((at, as_it_asks(ground, &self.sender, from)));
+        }
+        (self.number(said), needs)
     }
 
+    /// The number of what a destination gets: the same for all that get the same.
     fn number(&mut self, said: Said) -> Option<u32> {
-        let key = serde_json::to_string(&said).ok()?;
         let next = u32::try_from(self.said.len()).ok()?;
-        let number = *self.numbers.entry(key).or_insert(next);
-        if number == next {
+        let of_rule = |rule: &report::Rule| (rule.chain.clone(), rule.index, rule.handle);
+        let rule = said.rule.as_ref().map(of_rule);
+        let key = (said.source_on_wire, said.dest_on_wire, said.fate, rule);
+        let like = self.numbers.entry(self.hasher.hash_one(key)).or_default();
+        let known = like
+            .iter()
+            .find(|n| self.said.get(**n as usize) == Some(&said));
+        if known.is_none() {
+            like.push(next);
             self.said.push(said);
+            return Some(next);
         }
-        Some(number)
+        known.copied()
     }
 
     /// The map.
     #[must_use]
     pub fn finish(self, space: &Space) -> Mapped {
-        let told = |like: &u128| self.found.get(like)?.said.as_ref();
-        let stretches = space.stretches.iter();
         let label = |stretch: &Stretch| {
-            let label = told(&stretch.like).map_or(table::ANY, |(number, _)| *number);
+            let found = self.found.get(&stretch.like);
+            let label = found.and_then(|found| found.said).unwrap_or(table::ANY);
             (stretch.start, label)
         };
-        let labels: Vec<(u128, u32)> = stretches.clone().map(label).collect();
-        let mut origins = stretches.filter_map(|stretch| told(&stretch.like));
-        let Some((_, origin)) = origins.next() else {
+        let labels: Vec<(u128, u32)> = space.stretches.iter().map(label).collect();
+        let Some((_, origin)) = self.origin else {
             return Mapped::default();
         };
         let line = |(prefix, label): (_, u32)| {
@@ -196,33 +212,6 @@ fn forecasts<'r>(
         }
     }
     found
-}
-
-/// An answer without its words.
-fn said(ground: &Ground<'_, '_>, explain: &Explain, dst: IpAddr) -> Said {
-    let inventory = ground.inventory;
-    let by_program = |f: &&report::Finding| f.code == Code::ProgramDecides;
-    let program = explain.findings.iter().find(by_program);
-    let mut depends_on = explain.depends_on.clone();
-    depends_on.extend(program.map(|finding| finding.text.clone()));
-    let source_is = match explain.source_on_wire {
-        addr if addr == explain.origin.addr && explain.source_kept() => SourceIs::Sender,
-        Some(addr) if inventory.node_owns(addr) => SourceIs::Node,
-        Some(_) => SourceIs::Other,
-        None => SourceIs::Unknown,
-    };
-    Said {
-        source: explain.source,
-        source_on_wire: explain.source_on_wire,
-        source_is,
-        dest_on_wire: explain.dest_on_wire.filter(|to| *to != dst),
-        fate: explain.fate,
-        place: explain.place,
-        rule: explain.rule.clone(),
-        marked_by: explain.marked_by.clone(),
-        candidates: explain.candidates.clone(),
-        depends_on,
-    }
 }
 
 /// The senders whose maps are told: pods, the node, clients that a pod forwards for.

@@ -19,15 +19,16 @@ pub(super) fn table(v4: bool, stretches: &[(u128, Label)]) -> Vec<(IpNet, Label)
     let mut whole = vec![(0, *first)];
     whole.extend(stretches.iter().filter(|(start, _)| *start > 0));
     whole.dedup_by_key(|(_, label)| *label);
-    let builder = Builder {
+    let mut builder = Builder {
         v4,
         width: if v4 { 32 } else { 128 },
         weights: weights(v4, &whole),
-        stretches: whole,
+        nodes: Vec::new(),
+        sets: Vec::new(),
     };
-    let tree = builder.tree(0, 0);
+    let root = builder.tree((0, 0), *first, whole.get(1..).unwrap_or_default());
     let mut out = Vec::new();
-    builder.choose(&tree, 0, 0, None, &mut out);
+    builder.choose(&root, (0, 0), None, &mut out);
     out.sort_by_key(|(net, _)| *net);
     out
 }
@@ -49,73 +50,110 @@ fn weights(v4: bool, stretches: &[(u128, Label)]) -> Vec<f64> {
     weights
 }
 
-/// A prefix.
-struct Tree {
-    /// The labels that it may have, in order.
-    labels: Vec<Label>,
-    halves: Option<Box<[Tree; 2]>>,
+/// A prefix: its first address and length.
+type Prefix = (u128, u8);
+
+/// A prefix of the tree.
+#[derive(Clone, Copy)]
+struct Node {
+    labels: Labels,
+    /// Where its halves stand, one behind the other.
+    halves: Option<usize>,
 }
 
+/// The labels that a prefix may have.
+#[derive(Clone, Copy)]
+enum Labels {
+    One(Label),
+    /// Where they stand, in order: from, to.
+    Several(usize, usize),
+}
+
+/// Keeps the tree's nodes and sets of labels each in one piece: there are very many small ones.
 struct Builder {
     v4: bool,
     width: u8,
     weights: Vec<f64>,
-    stretches: Vec<(u128, Label)>,
+    nodes: Vec<Node>,
+    sets: Vec<Label>,
 }
 
 impl Builder {
-    /// The last address of a prefix.
-    fn last(&self, first: u128, len: u8) -> u128 {
-        let host = self.width - len;
-        let mask = 1u128
-            .checked_shl(host.into())
-            .map_or(u128::MAX, |bit| bit - 1);
-        first | mask
-    }
-
-    fn tree(&self, first: u128, len: u8) -> Tree {
-        let last = self.last(first, len);
-        let from = self.stretches.partition_point(|(start, _)| *start <= first);
-        let from = from.saturating_sub(1);
-        let to = self.stretches.partition_point(|(start, _)| *start <= last);
-        let label = self.stretches.get(from).map_or(0, |(_, label)| *label);
-        if to - from <= 1 || len == self.width {
-            return Tree {
-                labels: vec![label],
+    /// The tree of a prefix whose first address has this label, and of the stretches that begin behind that address.
+    fn tree(&mut self, (first, len): Prefix, label: Label, rest: &[(u128, Label)]) -> Node {
+        if rest.is_empty() || len == self.width {
+            return Node {
+                labels: Labels::One(label),
                 halves: None,
             };
         }
-        let halves = self
-            .halves(first, len)
-            .map(|first| self.tree(first, len + 1));
-        let [low, high] = &halves;
-        Tree {
-            labels: joined(&low.labels, &high.labels),
-            halves: Some(Box::new(halves)),
+        let [low, high] = self.halves((first, len));
+        let (before, behind) = rest.split_at(rest.partition_point(|(start, _)| *start < high.0));
+        let at_half = match behind.split_first() {
+            Some(((start, label), behind)) if *start == high.0 => (*label, behind),
+            _ => (before.last().map_or(label, |(_, label)| *label), behind),
+        };
+        let low = self.tree(low, label, before);
+        let high = self.tree(high, at_half.0, at_half.1);
+        let labels = self.joined(low.labels, high.labels);
+        let halves = Some(self.nodes.len());
+        self.nodes.extend([low, high]);
+        Node { labels, halves }
+    }
+
+    /// The halves of a prefix.
+    fn halves(&self, (first, len): Prefix) -> [Prefix; 2] {
+        let len = len + 1;
+        [(first, len), (first | 1 << (self.width - len), len)]
+    }
+
+    fn labels<'l>(&'l self, labels: &'l Labels) -> &'l [Label] {
+        match labels {
+            Labels::One(label) => std::slice::from_ref(label),
+            Labels::Several(from, to) => self.sets.get(*from..*to).unwrap_or_default(),
         }
     }
 
-    /// The first addresses of a prefix's halves.
-    fn halves(&self, first: u128, len: u8) -> [u128; 2] {
-        [first, first | 1 << (self.width - len - 1)]
+    /// What both halves may have, or, where that is nothing, what either may.
+    fn joined(&mut self, a: Labels, b: Labels) -> Labels {
+        match (a, b) {
+            (Labels::One(ANY), other) | (other, Labels::One(ANY)) => return other,
+            (Labels::One(a), Labels::One(b)) if a == b => return Labels::One(a),
+            _ => {}
+        }
+        let (of_a, of_b) = (self.labels(&a), self.labels(&b));
+        let both = of_a.iter().filter(|l| of_b.binary_search(l).is_ok());
+        let mut found: Vec<Label> = both.copied().collect();
+        if found.is_empty() {
+            found = [of_a, of_b].concat();
+            found.sort_unstable();
+        }
+        if let [one] = found.as_slice() {
+            return Labels::One(*one);
+        }
+        let from = self.sets.len();
+        self.sets.append(&mut found);
+        Labels::Several(from, self.sets.len())
     }
 
     fn choose(
         &self,
-        tree: &Tree,
-        first: u128,
-        len: u8,
+        node: &Node,
+        (first, len): Prefix,
         inherited: Option<Label>,
         out: &mut Vec<(IpNet, Label)>,
     ) {
-        let any = tree.labels == [ANY];
-        let held = inherited.filter(|label| any || tree.labels.binary_search(label).is_ok());
+        let labels = self.labels(&node.labels);
+        let any = labels == [ANY];
+        let held = inherited.filter(|label| any || labels.binary_search(label).is_ok());
         // Nothing is said of what nobody asks about, where a longer prefix says the rest.
-        let halves = tree.halves.iter().flat_map(|halves| halves.iter());
-        let half = inherited.is_some() && halves.clone().any(|half| half.labels == [ANY]);
+        let halves = node.halves.and_then(|at| self.nodes.get(at..at + 2));
+        let halves = halves.unwrap_or_default();
+        let is_any = |half: &Node| matches!(half.labels, Labels::One(ANY));
+        let half = inherited.is_some() && halves.iter().any(is_any);
         let chosen = match held {
             None if half => inherited,
-            None if !any => self.commonest(&tree.labels),
+            None if !any => self.commonest(labels),
             held => held,
         };
         if held.is_none()
@@ -124,9 +162,9 @@ impl Builder {
         {
             out.push((net, label));
         }
-        if tree.halves.is_some() {
-            for (half, first) in halves.zip(self.halves(first, len)) {
-                self.choose(half, first, len + 1, chosen, out);
+        if !halves.is_empty() {
+            for (half, prefix) in halves.iter().zip(self.halves((first, len))) {
+                self.choose(half, prefix, chosen, out);
             }
         }
     }
@@ -137,23 +175,4 @@ impl Builder {
         let all = labels.iter().copied();
         all.reduce(|a, b| if weight(&b) > weight(&a) { b } else { a })
     }
-}
-
-/// What both halves may have, or, where that is nothing, what either may.
-fn joined(a: &[Label], b: &[Label]) -> Vec<Label> {
-    match (a, b) {
-        ([ANY], other) | (other, [ANY]) => return other.to_vec(),
-        _ => {}
-    }
-    let both: Vec<Label> = a
-        .iter()
-        .copied()
-        .filter(|l| b.binary_search(l).is_ok())
-        .collect();
-    if !both.is_empty() {
-        return both;
-    }
-    let mut either = [a, b].concat();
-    either.sort_unstable();
-    either
 }

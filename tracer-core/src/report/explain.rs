@@ -45,14 +45,6 @@ pub struct Explain {
     pub text: String,
 }
 
-impl Explain {
-    /// Whether every answer keeps the source.
-    #[must_use]
-    pub fn source_kept(&self) -> bool {
-        self.source == SourceCode::SourcePreserved
-    }
-}
-
 /// A destination that was asked about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {

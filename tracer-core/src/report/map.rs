@@ -37,6 +37,9 @@ pub struct Said {
     pub dest_on_wire: Option<IpAddr>,
     /// Where it would end.
     pub fate: Fate,
+    /// Where there is no way: why.
+    #[serde(default)]
+    pub no_way: Option<NoWay>,
     /// Whose doing.
     #[serde(rename = "where")]
     pub place: Option<Where>,
@@ -64,6 +67,26 @@ pub enum SourceIs {
     Other,
     /// It is not known, or one of several.
     Unknown,
+}
+
+/// Why there is no way to a destination.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoWay {
+    /// No route holds it.
+    NoRoute,
+    /// A route says so, or forwarding is off.
+    Unreachable,
+    /// A route says so.
+    Prohibited,
+    /// A route throws it away.
+    Blackhole,
+    /// Its source may not come in there.
+    ReversePath,
+    /// It would go out to a link of this machine on which nobody has its address.
+    Nobody,
 }
 
 /// Destinations that get another source than an older map says.

@@ -191,7 +191,9 @@ fn groups(
     terrain.read_forwarders(options)?;
     let mut senders = terrain.senders(options, v4)?;
     let needs = Needs {
-        rules: senders.iter().map(|sender| sender.netns).collect(),
+        rules: (senders.iter().map(|sender| sender.netns))
+            .chain(terrain.inventory.node)
+            .collect(),
         ..Needs::default()
     };
     terrain.supply_map(needs, doubts);

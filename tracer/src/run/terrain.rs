@@ -9,13 +9,14 @@ use crate::sink;
 use crate::system::netns::{Netns, discover};
 use crate::system::prefixes::prefixes;
 use crate::system::rules::{self, Programs, Stores};
+use crate::system::steering::steering;
 use crate::system::{self, Roots, Survey, pods, route};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use tracer_core::evaluate::Rules;
 use tracer_core::event::NetnsId;
-use tracer_core::foresee::{Ground, Needs, Routes, Sender, senders};
-use tracer_core::inventory::{Facts, Inventory, Namespace, Role, RouteQuestion};
+use tracer_core::foresee::{Asked, Ground, Needs, Routes, Sender, senders, told_apart};
+use tracer_core::inventory::{Facts, Inventory, Role};
 use tracer_core::ruleset::{Ruleset, Unread};
 
 /// Rounds of asking, at most: each leads a packet one namespace further.
@@ -213,7 +214,12 @@ impl Terrain {
         let Some(machine) = &self.machine else {
             return false;
         };
-        let mut questions: BTreeMap<NetnsId, Vec<RouteQuestion>> = BTreeMap::new();
+        for id in &needs.rules {
+            if let Some(Ok(asks)) = machine.survey.netns(*id).map(steering) {
+                self.routes.note_steering(*id, asks);
+            }
+        }
+        let mut questions: BTreeMap<NetnsId, Vec<Asked>> = BTreeMap::new();
         for (netns, question) in &needs.routes {
             questions.entry(*netns).or_default().push(*question);
         }
@@ -250,11 +256,12 @@ impl Terrain {
                     if found.several {
                         doubts.insert(SEVERAL.to_owned());
                     }
-                    self.routes.note_edges(*id, found.nets);
+                    let sources = self.inventory.namespaces.get(id).map(told_apart);
+                    let cuts = sources.into_iter().flatten();
+                    self.routes
+                        .note_edges(*id, found.nets.into_iter().chain(cuts).collect());
                     if found.whole && !found.several {
-                        let here = self.inventory.namespaces.get(id);
-                        let chooses = here.is_none_or(Namespace::chooses_source);
-                        self.routes.note_alike(*id, chooses);
+                        self.routes.note_alike(*id);
                     }
                 }
                 Some(Err(error)) => {

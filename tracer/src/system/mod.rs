@@ -30,6 +30,7 @@ mod roots;
 pub mod route;
 pub mod rules;
 pub mod scratch;
+pub mod steering;
 mod survey;
 pub mod symbols;
 pub mod tc;

@@ -8,8 +8,8 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::fmt;
-use std::net::IpAddr;
-use tracer_core::foresee::Routed;
+use std::net::{IpAddr, Ipv4Addr};
+use tracer_core::foresee::{Asked, Routed};
 use tracer_core::inventory::{Refusal, RouteAnswer, RouteQuestion};
 
 /// The way to a destination.
@@ -84,11 +84,11 @@ pub fn route_get(netns: &Netns, dst: IpAddr) -> Result<RouteHint, SystemError> {
 /// When the namespace is gone or may not be entered.
 pub fn ways(
     netns: &Netns,
-    questions: &[RouteQuestion],
-) -> Result<Vec<(RouteQuestion, Option<Routed>)>, SystemError> {
+    questions: &[Asked],
+) -> Result<Vec<(Asked, Option<Routed>)>, SystemError> {
     visit(netns, || {
         let mut socket = Netlink::open()?;
-        let ask = |question: &RouteQuestion| (*question, routed(&mut socket, *question));
+        let ask = |question: &Asked| (*question, routed(&mut socket, *question));
         Ok(questions.iter().map(ask).collect())
     })
 }
@@ -96,17 +96,17 @@ pub fn ways(
 /// As [`route_get`], in the calling thread's namespace and also for packets that come in. `None`
 /// where the kernel's answer says nothing.
 pub(super) fn answer(socket: &mut Netlink, asked: RouteQuestion) -> Option<RouteAnswer> {
-    routed(socket, asked).map(|routed| routed.answer)
+    routed(socket, asked.into()).map(|routed| routed.answer)
 }
 
-fn routed(socket: &mut Netlink, asked: RouteQuestion) -> Option<Routed> {
-    let mut message = question(asked.dst);
-    if let Some((src, dev)) = asked.came {
-        message.header.source_prefix_length = message.header.destination_prefix_length;
-        message.attributes.push(RouteAttribute::Source(src.into()));
-        message.attributes.push(RouteAttribute::Iif(dev));
-    }
-    let to = |answer, src| Some(Routed { answer, src });
+fn routed(socket: &mut Netlink, asked: Asked) -> Option<Routed> {
+    let message = whole_question(asked);
+    let came = asked.way.came;
+    // What was named in the question is not told again.
+    let to = |answer, src: Option<IpAddr>| {
+        let src = src.or(asked.src);
+        Some(Routed { answer, src })
+    };
     let refused = |refusal| to(RouteAnswer::Refused(refusal), None);
     match socket.get(RouteNetlinkMessage::GetRoute(message)) {
         Ok(Some(RouteNetlinkMessage::NewRoute(message))) => match message.header.kind {
@@ -115,9 +115,7 @@ fn routed(socket: &mut Netlink, asked: RouteQuestion) -> Option<Routed> {
             RouteType::Prohibit => refused(Refusal::Prohibited),
             RouteType::Local | RouteType::Anycast => to(RouteAnswer::Local, source(&message)),
             // What comes in for everybody is for this namespace, too, and goes no further.
-            RouteType::Broadcast if asked.came.is_some() => {
-                to(RouteAnswer::Local, source(&message))
-            }
+            RouteType::Broadcast if came.is_some() => to(RouteAnswer::Local, source(&message)),
             _ => hop(&message.attributes, None)
                 .and_then(|(via, ifindex)| to(RouteAnswer::Out { via, ifindex }, source(&message))),
         },
@@ -127,11 +125,37 @@ fn routed(socket: &mut Netlink, asked: RouteQuestion) -> Option<Routed> {
             libc::EHOSTUNREACH => refused(Refusal::Unreachable),
             libc::EACCES => refused(Refusal::Prohibited),
             libc::EXDEV => refused(Refusal::ReversePath),
-            // For what comes in, that is also a source that cannot be.
-            libc::EINVAL if asked.came.is_none() => refused(Refusal::Blackhole),
+            libc::EINVAL if came.is_none_or(|(src, _)| may_come(socket, asked, src)) => {
+                refused(Refusal::Blackhole)
+            }
             _ => None,
         },
     }
+}
+
+/// Whether an IPv4 source may come in at all: one that cannot be is refused as a blackhole is. A broadcast has no
+/// other reason to be refused (net/ipv4/route.c, `ip_route_input_slow`). Of IPv6 no source is refused.
+fn may_come(socket: &mut Netlink, mut asked: Asked, src: IpAddr) -> bool {
+    asked.way.dst = Ipv4Addr::BROADCAST.into();
+    let mut any = || socket.get(RouteNetlinkMessage::GetRoute(whole_question(asked)));
+    src.is_ipv6() || (!src.is_unspecified() && any().is_ok())
+}
+
+fn whole_question(asked: Asked) -> RouteMessage {
+    let mut message = question(asked.way.dst);
+    let mut add = |attribute| message.attributes.push(attribute);
+    if asked.mark != 0 {
+        add(RouteAttribute::Mark(asked.mark));
+    }
+    let (src, dev) = asked.way.came.unzip();
+    if let Some(dev) = dev {
+        add(RouteAttribute::Iif(dev));
+    }
+    if let Some(src) = src.or(asked.src) {
+        add(RouteAttribute::Source(src.into()));
+        message.header.source_prefix_length = message.header.destination_prefix_length;
+    }
+    message
 }
 
 fn question(dst: IpAddr) -> RouteMessage {
@@ -260,5 +284,76 @@ mod tests {
         ] {
             assert_eq!(told(to), expected, "{to}");
         }
+    }
+
+    /// A blackhole is told from a source that may not come in, and marks and sources are asked for.
+    #[test]
+    fn ways_are_those_of_the_very_packet() {
+        let here = TestNetns::new("ways");
+        let there = TestNetns::new("ways-peer");
+        for (dev, addr) in [("eth0", "10.66.0.2/24"), ("eth1", "10.67.0.2/24")] {
+            here.tie(dev, &there, dev);
+            here.ip(&format!("addr add {addr} dev {dev}"));
+        }
+        here.ip("link set lo up");
+        here.ip("-6 addr add fd66::2/64 dev eth0 nodad");
+        here.ip("route add default via 10.66.0.1");
+        here.ip("route add blackhole 10.1.0.0/16");
+        here.ip("-6 route add blackhole fd01::/16");
+        here.ip("route add default via 10.67.0.1 table 100");
+        here.ip("rule add fwmark 7 lookup 100");
+        here.ip("rule add from 10.67.0.2 lookup 100");
+        let path = format!("/run/netns/{}", here.0);
+        let netns = Netns::at(std::path::Path::new(&path)).unwrap();
+        here.forward(true);
+        let index = |name: &str| visit(&netns, || Ok(device_index(name))).unwrap();
+        let (eth0, eth1) = (index("eth0"), index("eth1"));
+        let addr = |text: &str| text.parse::<IpAddr>().unwrap();
+        let ask = |dst: &str, came: Option<&str>, src: Option<&str>, mark| {
+            let way = RouteQuestion {
+                dst: addr(dst),
+                came: came.map(|src| (addr(src), eth0)),
+            };
+            let src = src.map(addr);
+            let asked = Asked { way, src, mark };
+            let answers = ways(&netns, &[asked]).unwrap();
+            answers
+                .first()
+                .and_then(|(_, routed)| Some(routed.as_ref()?.answer))
+        };
+        let out = |ifindex, via: &str| {
+            let via = Some(addr(via));
+            Some(RouteAnswer::Out { via, ifindex })
+        };
+        let blackhole = Some(RouteAnswer::Refused(Refusal::Blackhole));
+        for (asked, expected) in [
+            (ask("10.1.2.3", Some("10.66.0.9"), None, 0), blackhole),
+            (ask("fd01::1", Some("fd66::9"), None, 0), blackhole),
+            (ask("10.1.2.3", None, None, 0), blackhole),
+            (ask("10.20.30.40", Some("127.0.0.1"), None, 0), None),
+            (ask("10.20.30.40", Some("0.0.0.0"), None, 0), None),
+            (
+                ask("10.20.30.40", Some("10.66.0.9"), None, 0),
+                out(eth0, "10.66.0.1"),
+            ),
+            (
+                ask("10.20.30.40", Some("10.66.0.9"), None, 7),
+                out(eth1, "10.67.0.1"),
+            ),
+            (ask("10.20.30.40", None, None, 0), out(eth0, "10.66.0.1")),
+            (
+                ask("10.20.30.40", None, Some("10.67.0.2"), 0),
+                out(eth1, "10.67.0.1"),
+            ),
+            (ask("10.20.30.40", None, None, 7), out(eth1, "10.67.0.1")),
+        ] {
+            assert_eq!(asked, expected);
+        }
+    }
+
+    fn device_index(name: &str) -> u32 {
+        let family = rustix::net::AddressFamily::INET;
+        let socket = rustix::net::socket(family, rustix::net::SocketType::DGRAM, None).unwrap();
+        rustix::net::netdevice::name_to_index(&socket, name).unwrap()
     }
 }

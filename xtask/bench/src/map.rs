@@ -24,20 +24,30 @@ pub(crate) struct Mapped {
     pub(crate) resident_kib: u64,
 }
 
-/// Measures both: an agent's exemptions, and Services.
+/// Measures each: an agent's exemptions of both families, and Services.
 ///
 /// # Errors
 /// When the lab or the program fails.
 pub(crate) fn measure(quick: bool) -> Result<Vec<Mapped>> {
     let rules = if quick { RULES / 10 } else { RULES };
     let lab = lab::up("map", 2)?;
-    lab.restore("node", "iptables-legacy-restore", &exemptions(rules))?;
-    let exempt = one(&lab, format!("{rules} exemptions of ip-masq-agent"))?;
-    lab.run("node", "iptables-legacy -t nat -F")?;
+    let mut found = Vec::new();
+    for (program, v4) in [("iptables-legacy", true), ("ip6tables-legacy", false)] {
+        lab.restore(
+            "node",
+            &format!("{program}-restore"),
+            &exemptions(rules, v4),
+        )?;
+        let family = if v4 { "IPv4" } else { "IPv6" };
+        let of = format!("{rules} exemptions of ip-masq-agent, {family}");
+        found.push(one(&lab, of)?);
+        lab.run("node", &format!("{program} -t nat -F"))?;
+    }
     lab.restore("node", "iptables-legacy-restore", &services(rules))?;
     let services = rules / PER_SERVICE;
     let of = format!("{rules} rules of kube-proxy: {services} Services");
-    Ok(vec![exempt, one(&lab, of)?])
+    found.push(one(&lab, of)?);
+    Ok(found)
 }
 
 fn one(lab: &Lab, rules: String) -> Result<Mapped> {
@@ -66,11 +76,15 @@ fn one(lab: &Lab, rules: String) -> Result<Mapped> {
 }
 
 /// One prefix each, of which no two touch.
-fn exemptions(rules: u32) -> String {
+fn exemptions(rules: u32, v4: bool) -> String {
     let lines = (1..rules).map(|n| {
         let [_, high, low, _] = (n << 9).to_be_bytes();
         let first = 11 + (n >> 15);
-        format!("-A IP-MASQ-AGENT -d {first}.{high}.{low}.0/24 -j RETURN\n")
+        let to = match v4 {
+            true => format!("{first}.{high}.{low}.0/24"),
+            false => format!("fd50:{:x}::/47", n << 1),
+        };
+        format!("-A IP-MASQ-AGENT -d {to} -j RETURN\n")
     });
     let lines: String = lines.collect();
     format!(

@@ -1,7 +1,7 @@
 //! Two maps side by side, against a look at each of them at single destinations.
 
 use super::*;
-use crate::report::{Fate, MapChange, Said, Sender as Origin, SourceCode};
+use crate::report::{Fate, MapChange, NoWay, Said, Sender as Origin, SourceCode, SourceIs};
 use crate::space::number;
 use ipnet::IpNet;
 use proptest::prelude::*;
@@ -26,6 +26,7 @@ fn line(prefix: IpNet, wire: u8) -> Map {
             source_is: SourceIs::Other,
             dest_on_wire: None,
             fate: Fate::Leaves,
+            no_way: None,
             place: None,
             rule: None,
             marked_by: None,
@@ -100,4 +101,42 @@ proptest! {
     fn ipv6_changes_are_where_maps_differ(old in any_map(false), new in any_map(false), probes in prop::collection::vec(any::<u128>(), 8)) {
         holds(false, &old, &new, &probes)?;
     }
+}
+
+/// Two nodes: whose address a source is counts, and what is on one of them does not.
+#[test]
+fn two_machines_are_compared_by_whose_addresses_sources_are() {
+    let node = |prefix: &str, wire| {
+        let mut line = line(prefix.parse().unwrap(), wire);
+        line.said.source_is = SourceIs::Node;
+        line
+    };
+    let here = |prefix: &str, no_way: Option<NoWay>| {
+        let mut line = node(prefix, 5);
+        line.said.fate = if no_way.is_some() {
+            Fate::NoRoute
+        } else {
+            Fate::Delivered
+        };
+        line.said.no_way = no_way;
+        line
+    };
+    let one = [
+        node("0.0.0.0/0", 5),
+        here("10.100.0.5/32", None),
+        here("10.12.3.0/24", Some(NoWay::Nobody)),
+        here("10.66.0.0/16", Some(NoWay::Blackhole)),
+    ];
+    let other = [
+        node("0.0.0.0/0", 6),
+        here("10.100.0.6/32", None),
+        line("10.20.0.0/16".parse().unwrap(), 7),
+    ];
+    let told = diff(&one, &other, false);
+    let told: Vec<String> = told
+        .iter()
+        .map(|change| change.prefix.to_string())
+        .collect();
+    assert_eq!(told, ["10.20.0.0/16", "10.66.0.0/16"]);
+    assert_eq!(diff(&one, &one, false), []);
 }

@@ -3,7 +3,7 @@
 use super::explain::{rule_name, who, word};
 use crate::render::escape;
 use crate::render::look::{Look, Role, pad, widest};
-use tracer_core::report::{Fate, Map, MapChange, Rule, SaidShort, Sender, SourceIs};
+use tracer_core::report::{Fate, Map, MapChange, NoWay, Rule, SaidShort, Sender, SourceIs};
 
 /// A table for each sender.
 #[must_use]
@@ -36,6 +36,9 @@ fn family(line: &Map) -> bool {
 fn row(line: &Map) -> [String; 3] {
     let said = &line.said;
     let mut rule = said.rule.as_ref().map_or(String::new(), rule_name);
+    if let Some(why) = said.no_way {
+        rule = no_way(why).to_owned();
+    }
     if let Some(to) = said.dest_on_wire {
         rule = format!("{rule}  to {to}");
     }
@@ -52,13 +55,27 @@ fn row(line: &Map) -> [String; 3] {
         });
         let each: Vec<String> = each.collect();
         let depends = escape(&said.depends_on.join("; ")).into_owned();
-        rule = format!("{rule}  {}  depends on {depends}", each.join(" or "));
+        let parts = [rule, each.join(" or "), format!("depends on {depends}")];
+        let parts = parts.iter().filter(|part| !part.is_empty());
+        rule = parts.cloned().collect::<Vec<_>>().join("  ");
     }
     [
         line.prefix.to_string(),
         short(&said.into()),
         rule.trim().to_owned(),
     ]
+}
+
+/// Why there is no way.
+fn no_way(why: NoWay) -> &'static str {
+    match why {
+        NoWay::NoRoute => "no route",
+        NoWay::Unreachable => "unreachable",
+        NoWay::Prohibited => "prohibited",
+        NoWay::Blackhole => "blackhole",
+        NoWay::ReversePath => "reverse-path check",
+        NoWay::Nobody => "nobody there",
+    }
 }
 
 /// What a destination gets, in a word or two.
