@@ -50,13 +50,27 @@ fn policy(scene: &Scene<'_>) -> Explanation {
     if is_invalid(scene) {
         text.push_str("; conntrack knew no connection that it belongs to (INVALID)");
     }
-    Explanation::new(text)
+    let mut explained = Explanation::new(text)
         .fix(format!(
             "`nft list ruleset` and `iptables-legacy-save -c` in {space}: a DROP rule with counts, \
              or a policy of DROP"
         ))
         .data(json!({"source": scene.tuple().src, "invalid": is_invalid(scene)}))
-        .code(Code::PolicyDrop)
+        .code(Code::PolicyDrop);
+    explained.entry_perhaps_refused = has_no_entry_yet(scene) && insert_failed(scene);
+    explained
+}
+
+/// Its entry is made and not in the table, where it is put when the packet has passed all rules.
+fn has_no_entry_yet(scene: &Scene<'_>) -> bool {
+    let entry = scene.loss.first.conntrack;
+    entry.is_some_and(|ct| ct.status & Conntrack::CONFIRMED == 0)
+}
+
+/// Whether conntrack counts entries that could not be put into its table.
+fn insert_failed(scene: &Scene<'_>) -> bool {
+    let counts = scene.facts.and_then(|f| f.conntrack);
+    counts.is_some_and(|c| c.insert_failed > 0)
 }
 
 const RULE_OR_POLICY: &str = "a netfilter rule or chain policy";
@@ -65,8 +79,7 @@ const OR_ENTRY: &str = "a netfilter rule, a chain policy or (two packets at once
 /// Who may have dropped it. A packet whose entry is not in the table yet, nor translated, dies by the same function
 /// where another packet was first to make that entry: only the rules can tell.
 fn dropper(scene: &Scene<'_>) -> &'static str {
-    let entry = scene.loss.first.conntrack;
-    match entry.is_some_and(|ct| ct.status & Conntrack::CONFIRMED == 0) {
+    match has_no_entry_yet(scene) {
         true => OR_ENTRY,
         false => RULE_OR_POLICY,
     }
@@ -80,6 +93,9 @@ impl Explanation {
 
     /// Netfilter dropped it, and the rules as they were read would have let it pass.
     pub(crate) fn by_no_rule(&mut self) {
+        if self.entry_perhaps_refused {
+            return self.by_conntrack();
+        }
         self.by_rule();
         self.text = self.text.replacen(RULE_OR_POLICY, "netfilter", 1);
         self.text.push_str(
@@ -91,6 +107,22 @@ impl Explanation {
              insert_failed"
                 .into(),
         );
+    }
+}
+
+impl Explanation {
+    /// What is left where no rule would drop it: conntrack could not take its entry.
+    fn by_conntrack(&mut self) {
+        self.text = self.text.replacen(OR_ENTRY, "netfilter", 1);
+        self.text.push_str(
+            ", and none of the rules and policies there would, as they are now: most likely its conntrack entry \
+             could not be made, because another packet began the same connection first (conntrack counts such as \
+             insert_failed)",
+        );
+        self.fix =
+            Some("`conntrack -S` there: insert_failed and drop, while it happens again".into());
+        self.data = json!({"translated": null, "insert_failed": true});
+        self.code = Some(Code::ConntrackFailed);
     }
 }
 
@@ -168,8 +200,7 @@ fn unconfirmed(scene: &Scene<'_>) -> Option<Explanation> {
     if ct.status & Conntrack::CONFIRMED != 0 || !translated {
         return None;
     }
-    let counts = scene.facts.and_then(|f| f.conntrack);
-    let failed = counts.is_some_and(|c| c.insert_failed > 0);
+    let failed = insert_failed(scene);
     let counted = if failed {
         " (conntrack counts such as insert_failed)"
     } else {
@@ -189,4 +220,38 @@ fn unconfirmed(scene: &Scene<'_>) -> Option<Explanation> {
         .data(json!({"translated": to.to_string(), "insert_failed": failed}))
         .code(Code::ConntrackFailed),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dropped(entry_perhaps_refused: bool) -> Explanation {
+        let mut explained =
+            Explanation::new(format!("{OR_ENTRY} of node dropped it on its way out"))
+                .code(Code::PolicyDrop);
+        explained.entry_perhaps_refused = entry_perhaps_refused;
+        explained.by_no_rule();
+        explained
+    }
+
+    #[test]
+    fn what_no_rule_would_drop_may_be_an_entry_that_was_refused() {
+        let refused = dropped(true);
+        assert_eq!(refused.code, Some(Code::ConntrackFailed));
+        assert!(
+            refused
+                .text
+                .starts_with("netfilter of node dropped it on its way out, and none of the rules"),
+            "{}",
+            refused.text
+        );
+        let other = dropped(false);
+        assert_eq!(other.code, Some(Code::PolicyDrop));
+        assert!(
+            other.text.starts_with("netfilter of node dropped it"),
+            "{}",
+            other.text
+        );
+    }
 }

@@ -34,6 +34,8 @@ pub struct Explanation {
     pub rule: Option<Rule>,
     /// For programs that read the finding.
     pub data: Value,
+    /// Its conntrack entry was not in the table yet, and there are entries that could not be put there.
+    pub(crate) entry_perhaps_refused: bool,
 }
 
 impl Explanation {
@@ -45,6 +47,7 @@ impl Explanation {
             program: None,
             rule: None,
             data: Value::Null,
+            entry_perhaps_refused: false,
         }
     }
 
