@@ -140,11 +140,8 @@ pub(super) fn without_ports(report: &mut Report) -> Result<()> {
     for flow in report.flows()? {
         let hops = flow["hops"].as_array().into_iter().flatten();
         let translated = hops.map(|hop| hop["tuple"]["sport"].to_string());
-        ports.extend(
-            [flow["flow"]["sport"].to_string()]
-                .into_iter()
-                .chain(translated),
-        );
+        ports.extend(translated);
+        ports.push(flow["flow"]["sport"].to_string());
     }
     for line in &mut report.lines {
         for port in &ports {

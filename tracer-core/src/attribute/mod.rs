@@ -277,12 +277,16 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// IPVS writes where it sends a connection into its entry (`ip_vs_update_conntrack`), but only
-    /// netfilter's NAT sets the bit that says so.
     fn is_by_ipvs(&self, side: Side) -> bool {
         let of_destination = matches!(side, Side::Destination) != self.is_reply;
-        of_destination && self.ct.status & Conntrack::DST_NAT == 0
+        of_destination && is_balanced(self.ct)
     }
+}
+
+/// Whether IPVS changed the destination, of an entry that has another one than was asked for. IPVS writes where it
+/// sends a connection into its entry (`ip_vs_update_conntrack`), but only netfilter's NAT sets the bit that says so.
+fn is_balanced(ct: &Conntrack) -> bool {
+    ct.status & Conntrack::DST_NAT == 0
 }
 
 /// IPVS translates what would be delivered to the Service's address, which is the node's own, and

@@ -3,9 +3,9 @@
 
 use super::passage::{Passage, passages};
 use super::step::tracked;
-use super::{Change, entries, seen_rule, through};
+use super::{Change, entries, is_balanced, seen_rule, through};
 use crate::evaluate::{At, Bits, Decision, Outcome, Packet, Rules, Seen, Way, evaluate};
-use crate::event::{Conntrack, NetnsId};
+use crate::event::NetnsId;
 use crate::inventory::Inventory;
 use crate::journey::{Hop, Journey};
 use crate::observed::RuleHit;
@@ -147,23 +147,21 @@ fn packet(journey: &Journey, passage: &Passage<'_>, inventory: &Inventory) -> (P
 
 const TCP_SYN: u8 = 0x02;
 
-/// Where IPVS sent it: it was for an address of the namespace's own and went on to another, and its entry knows that
-/// without saying that NAT did it (see `Shown::is_by_ipvs`).
+/// Where IPVS sent it: it was for an address of the namespace's own and went on to another.
 fn balanced(
     journey: &Journey,
     passage: &Passage<'_>,
     after: Option<Tuple>,
     inventory: &Inventory,
 ) -> Option<SocketAddr> {
-    let (entry, exit, after) = (passage.entry?, passage.exit?, after?);
+    let (_, exit, after) = (passage.entry?, passage.exit?, after?);
     let before = passage.before;
-    if before.destination() == after.destination() || !inventory.owns(entry.place.netns, before.dst)
-    {
+    if before.destination() == after.destination() || !inventory.owns(passage.netns, before.dst) {
         return None;
     }
     let mut known = entries(journey, passage.netns, exit.conntrack.as_ref());
     let own = known.find(|ct| through(ct, before) == Some(after))?;
-    (own.status & Conntrack::DST_NAT == 0).then(|| after.destination())
+    is_balanced(own).then(|| after.destination())
 }
 
 /// The packet before and after a namespace's rules: at its way out, or, where it was delivered, by

@@ -66,7 +66,7 @@ pub fn evaluate<'r>(rules: &Rules<'r>, packet: &Packet, way: Way, here: &Namespa
     }
     let mut worlds = vec![World::new(packet)];
     for hook in packet.hooks(way) {
-        worlds = passage.hook(*hook, worlds);
+        worlds = passage.hook(hook, worlds);
     }
     let mut ended = merge(passage.ended);
     ended.append(&mut worlds);

@@ -67,18 +67,12 @@ impl Packet {
     }
 
     /// The hooks that it passes on its way, in order.
-    pub(super) fn hooks(&self, way: Way) -> &'static [Hook] {
-        match (way, self.balanced) {
-            (Way::Forwarded, Some(_)) => &[
-                Hook::Ingress,
-                Hook::Prerouting,
-                Hook::Input,
-                Hook::Output,
-                Hook::Postrouting,
-                Hook::Egress,
-            ],
-            _ => way.hooks(),
-        }
+    pub(super) fn hooks(&self, way: Way) -> impl Iterator<Item = Hook> {
+        let (first, then) = match (way, self.balanced) {
+            (Way::Forwarded, Some(_)) => (Way::Delivered.hooks(), Way::Sent.hooks()),
+            _ => (way.hooks(), &[][..]),
+        };
+        first.iter().chain(then).copied()
     }
 
     /// The IP version, 4 or 6.

@@ -108,9 +108,7 @@ impl Explanation {
                 .into(),
         );
     }
-}
 
-impl Explanation {
     /// What is left where no rule would drop it: conntrack could not take its entry.
     fn by_conntrack(&mut self) {
         self.text = self.text.replacen(OR_ENTRY, "netfilter", 1);
@@ -124,9 +122,7 @@ impl Explanation {
         self.data = json!({"translated": null, "insert_failed": true});
         self.code = Some(Code::ConntrackFailed);
     }
-}
 
-impl Explanation {
     /// None of the rules that are walked would have dropped it, and there are rules of bridges.
     pub(crate) fn perhaps_on_a_bridge(&mut self) {
         self.text.push_str(
@@ -197,7 +193,7 @@ fn unconfirmed(scene: &Scene<'_>) -> Option<Explanation> {
     let ct = scene.loss.first.conntrack?;
     let sent_as = ct.reply.reversed();
     let translated = sent_as == scene.tuple() && ct.orig.source() != sent_as.source();
-    if ct.status & Conntrack::CONFIRMED != 0 || !translated {
+    if !has_no_entry_yet(scene) || !translated {
         return None;
     }
     let failed = insert_failed(scene);

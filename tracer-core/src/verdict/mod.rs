@@ -81,7 +81,7 @@ pub fn judge(closed: &Closed, context: &Context<'_>) -> Flow {
     findings.extend(drops::findings(&told, journey, &delivery));
     findings.extend(drops::replaced(&told, context.inventory));
     findings.extend(routes::findings(journey, context.inventory));
-    findings.extend(trouble::untranslated_of(journey, context.inventory));
+    findings.extend(trouble::untranslated(journey, context.inventory));
     too_big::tell(&mut findings, journey, &delivery, context.inventory);
     findings.extend(rules::findings(
         journey, &rewrites, &rulings, &verdict, context,

@@ -5,14 +5,9 @@ use crate::attribute::number_at;
 use crate::event::{NetnsId, Tcp};
 use crate::explain::Explanation;
 use crate::inventory::Inventory;
-use crate::journey::{Journey, Leak, Place};
+use crate::journey::{Journey, Place};
 use crate::report::{Code, Finding, Severity};
 use serde_json::json;
-
-pub(super) fn untranslated_of(journey: &Journey, inventory: &Inventory) -> Option<Finding> {
-    let leak = journey.leak.as_ref()?;
-    Some(untranslated(leak, journey, inventory))
-}
 
 pub(super) fn device(place: Place, inventory: &Inventory) -> String {
     let link = inventory.link(place.netns, place.ifindex);
@@ -25,13 +20,14 @@ pub(super) fn space(netns: NetnsId, inventory: &Inventory) -> String {
 }
 
 /// Conntrack had no entry for it, so its translation was not asked for.
-fn untranslated(leak: &Leak, journey: &Journey, inventory: &Inventory) -> Finding {
+pub(super) fn untranslated(journey: &Journey, inventory: &Inventory) -> Option<Finding> {
+    let leak = journey.leak.as_ref()?;
     let what = match leak.flags {
         Some(flags) if flags & Tcp::RST != 0 => "a reset (RST)",
         Some(flags) if flags & Tcp::FIN != 0 => "the end of the connection (FIN)",
         _ => "a packet",
     };
-    Finding {
+    Some(Finding {
         text: format!(
             "{what} left by {} as {}, though the flow is translated there: conntrack of {} had no \
              connection for it any more (INVALID), and NAT rules are not asked about such packets",
@@ -47,7 +43,7 @@ fn untranslated(leak: &Leak, journey: &Journey, inventory: &Inventory) -> Findin
         hop: number_at(journey, leak.place),
         data: json!({"source": leak.tuple.src}),
         ..finding(Code::InvalidNotTranslated, Severity::Warning)
-    }
+    })
 }
 
 /// A gateway that was replaced, with forwarding switched off in the new one.

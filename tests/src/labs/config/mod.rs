@@ -155,16 +155,7 @@ fn runs_and_stops() -> Result<()> {
     let file = files.path("a.srct");
     let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     watch(&lab, &["--dest", PEER, "--record", &file], 1, || {
-        // Its port is chosen anew: the agent's rule says --random-fully.
-        let outcome = StreamCall::new("pod", "10.20.30.40:443", 43_210).run(&lab)?;
-        match outcome {
-            Outcome::Answered(addr) => same(
-                "what the far side saw",
-                addr.ip().to_string().as_str(),
-                cast::NODE,
-            ),
-            other => bail!("{other:?}"),
-        }
+        masqueraded(&lab, "10.20.30.40:443")
     })?;
     held(
         &lab,
@@ -172,6 +163,18 @@ fn runs_and_stops() -> Result<()> {
         1,
         &["--config", &new, "--flows", &file, "--strict"],
     )
+}
+
+/// The pod asks, and the far side sees the node's address. Its port is chosen anew: the agent's rule says --random-fully.
+fn masqueraded(lab: &Lab, to: &str) -> Result<()> {
+    match StreamCall::new("pod", to, 43_210).run(lab)? {
+        Outcome::Answered(addr) => same(
+            "what the far side saw",
+            addr.ip().to_string().as_str(),
+            cast::NODE,
+        ),
+        other => bail!("{other:?}"),
+    }
 }
 
 const RUNS: &str = include_str!("runs.txt");
