@@ -18,10 +18,11 @@ const FRESH_NS: u64 = 1_000_000_000;
 /// Reading takes at most one part in so many of the time.
 const SHARE: u32 = 20;
 /// How long flows wait for a reading to end, from when it was asked for or, where others came before
-/// it, from the end of the last of these.
+/// it, from the end of the last of these. Where arming took longer, so long: a processor that is
+/// throttled or emulated is as slow at reading.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long they wait for one namespace's rules at most.
-const LONGEST: Duration = Duration::from_secs(15);
+/// So many times as long they wait for one namespace's rules at most.
+const LONGEST: u32 = 3;
 
 /// A reading, with the moments at which it began and ended.
 struct Reading {
@@ -47,11 +48,12 @@ pub(super) struct RuleReader {
     states: BTreeMap<NetnsId, State>,
     /// When a reading ended last.
     progress: Option<Instant>,
+    patience: Duration,
 }
 
 impl RuleReader {
-    /// Starts the thread; it ends when this is dropped.
-    pub(super) fn start(roots: Roots) -> std::io::Result<Self> {
+    /// Starts the thread of a trace that took so long to arm; it ends when this is dropped.
+    pub(super) fn start(roots: Roots, arming: Duration) -> std::io::Result<Self> {
         let (asked, questions) = channel::<Netns>();
         let (answers, read) = channel();
         thread::Builder::new()
@@ -70,6 +72,7 @@ impl RuleReader {
             read,
             states: BTreeMap::new(),
             progress: None,
+            patience: arming.max(PATIENCE),
         })
     }
 
@@ -120,14 +123,14 @@ impl RuleReader {
     /// Waits until nothing is being read, but not for ever.
     pub(super) fn wait(&mut self, book: &mut Rulebook) {
         let begin = Instant::now();
-        let mut end = begin + PATIENCE;
+        let mut end = begin + self.patience;
         while self.pending().next().is_some() {
             let left = end.saturating_duration_since(Instant::now());
             let Ok(reading) = self.read.recv_timeout(left) else {
                 break;
             };
             self.add(reading, book);
-            end = (Instant::now() + PATIENCE).min(begin + LONGEST);
+            end = (Instant::now() + self.patience).min(begin + self.patience * LONGEST);
         }
         self.pending().for_each(|(id, _)| book.give_up(id, LATE));
     }
@@ -141,7 +144,7 @@ impl RuleReader {
     /// How long flows wait for what was asked at `since`.
     fn until(&self, since: Instant) -> Instant {
         let progress = self.progress.map_or(since, |at| at.max(since));
-        (progress + PATIENCE).min(since + LONGEST)
+        (progress + self.patience).min(since + self.patience * LONGEST)
     }
 
     fn add(&mut self, reading: Reading, book: &mut Rulebook) {

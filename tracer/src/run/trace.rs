@@ -78,6 +78,7 @@ pub(super) fn arm<'a, T>(
     teller: fn(&OutputOptions, &str) -> Teller,
     ready: impl FnOnce(&Survey) -> Result<T, Failure>,
 ) -> Result<(Live<'a>, T), Failure> {
+    let begin = Instant::now();
     let watch = Watch::start(&plan.roots, &plan.node)?;
     let (loaded, survey) = loaded_and_surveyed(options, plan);
     let too_old = || host::too_old(&host::kernel_release());
@@ -114,7 +115,7 @@ pub(super) fn arm<'a, T>(
         Sight::Direct(why) => direct(options.tap, why, doubt, &mut programs, &survey, &mut trace)?,
     };
     let teller = teller(&options.output, &survey.inventory().host);
-    let library = RuleReader::start(plan.roots.clone())
+    let library = RuleReader::start(plan.roots.clone(), begin.elapsed())
         .map_err(|e| Failure::CannotTrace(format!("cannot start a thread to read rules: {e}")))?;
     let rules = observers(options, plan, by_memory)?;
     let mut functions = symbols::Functions::new(plan.roots.clone());

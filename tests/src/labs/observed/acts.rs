@@ -100,13 +100,40 @@ pub(in crate::labs) const CASES: &[Case] = &[
         traced(Nft, Redirect, &V6)
     })
     .on(TRACED),
-    Case::new("rule_probed_legacy_targets", &[], || probed(Legacy)).on(PROBED),
-    Case::new("rule_probed_iptables_nft_targets", &[], || {
-        probed(IptablesNft)
+    Case::new("rule_probed_legacy_masquerade", &[], || {
+        probed(Legacy, Masquerade)
+    })
+    .on(PROBED),
+    Case::new("rule_probed_legacy_snat", &[], || probed(Legacy, Snat)).on(PROBED),
+    Case::new("rule_probed_legacy_dnat", &[], || probed(Legacy, Dnat)).on(PROBED),
+    Case::new("rule_probed_legacy_redirect", &[], || {
+        probed(Legacy, Redirect)
+    })
+    .on(PROBED),
+    Case::new("rule_probed_iptables_nft_masquerade", &[], || {
+        probed(IptablesNft, Masquerade)
+    })
+    .on(PROBED),
+    Case::new("rule_probed_iptables_nft_snat", &[], || {
+        probed(IptablesNft, Snat)
+    })
+    .on(PROBED),
+    Case::new("rule_probed_iptables_nft_dnat", &[], || {
+        probed(IptablesNft, Dnat)
+    })
+    .on(PROBED),
+    Case::new("rule_probed_iptables_nft_redirect", &[], || {
+        probed(IptablesNft, Redirect)
     })
     .on(PROBED),
     // By the built-in layout of 5.10 the rule behind an IPv6 masquerade is not found: it stays replayed there.
-    Case::new("rule_probed_nft_targets", &[], || probed(Nft)).on(DESCRIBED),
+    Case::new("rule_probed_nft_masquerade", &[], || {
+        probed(Nft, Masquerade)
+    })
+    .on(DESCRIBED),
+    Case::new("rule_probed_nft_snat", &[], || probed(Nft, Snat)).on(DESCRIBED),
+    Case::new("rule_probed_nft_dnat", &[], || probed(Nft, Dnat)).on(DESCRIBED),
+    Case::new("rule_probed_nft_redirect", &[], || probed(Nft, Redirect)).on(DESCRIBED),
 ];
 
 /// A rule as a report tells it: its place, how it is known, and the way to it.
@@ -131,15 +158,12 @@ fn traced(store: Store, act: Act, addrs: &'static Addrs) -> Result<()> {
     either_way(store, act, addrs, TRACE)
 }
 
-/// Every target, one lab after the other: in a machine, where probes are, a lab costs little.
-fn probed(store: Store) -> Result<()> {
-    for addrs in [&V4, &V6] {
-        for act in [Masquerade, Snat, Dnat, Redirect] {
-            let what = || format!("{act:?} of {store:?} to {}", addrs.asked(act));
-            either_way(store, act, addrs, PROBES).with_context(what)?;
-        }
-    }
-    Ok(())
+/// Both families, one after the other: in a machine, where probes are, a lab costs little.
+fn probed(store: Store, act: Act) -> Result<()> {
+    [&V4, &V6].into_iter().try_for_each(|addrs| {
+        let what = || format!("{act:?} of {store:?} to {}", addrs.asked(act));
+        either_way(store, act, addrs, PROBES).with_context(what)
+    })
 }
 
 /// The rule is told as observed; without an observer the same one is told as replayed.
