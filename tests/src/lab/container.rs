@@ -104,14 +104,15 @@ impl Running {
         ))
     }
 
-    /// Makes a TCP request as [`Running::call`] does, which must have no answer.
+    /// Makes a TCP request as [`Running::call`] does, which must have no answer. The caller goes on waiting until the
+    /// container ends: a slow machine is still tracing when it would have given up.
     ///
     /// # Errors
     /// When there is one.
     pub fn call_in_vain(&mut self, to: &str, sport: u16) -> Result<()> {
         let said = self.ask(&format!(
-            "answer=$(printf hello | timeout 1.5 socat - TCP:{to},sourceport={sport},reuseaddr 2>/dev/null); \
-             echo \"answer: $answer\""
+            "file=$(mktemp); printf hello | socat - TCP:{to},sourceport={sport},reuseaddr >$file 2>/dev/null & \
+             sleep 1.5; echo \"answer: $(cat $file)\"; rm $file"
         ))?;
         ensure!(said == "answer:", "{said}");
         Ok(())
@@ -141,7 +142,10 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It ends with its input; then its cgroup is empty.
+        // It ends with its input, after what it has in the background; then its cgroup is empty.
+        if let Some(stdin) = &mut self.shell.stdin {
+            let _ = writeln!(stdin, "kill $! 2>/dev/null; wait");
+        }
         drop(self.shell.stdin.take());
         let _ = self.shell.wait();
     }

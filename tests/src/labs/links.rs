@@ -8,7 +8,7 @@ use super::steps::{MASQUERADED, answered, hold, masquerade, same, wait_for, watc
 use super::{Case, Kernel};
 use crate::lab::cast::{self, PEER, RouteBack};
 use crate::lab::{Lab, Topology, bpf};
-use crate::trace::{Expected, Names, Srctrace};
+use crate::trace::Srctrace;
 use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
 pub(super) const CASES: &[Case] = &[
@@ -20,14 +20,6 @@ pub(super) const CASES: &[Case] = &[
     Case::new("bond_on_the_way_out", &[], bond)
         .on(VIRTUAL)
         .needs(&["bonding"]),
-    Case::new("bridge_with_netfilter", &[], || {
-        bridge("1", "bridge_with_netfilter")
-    })
-    .needs(&["br_netfilter"]),
-    Case::new("bridge_without_netfilter", &[], || {
-        bridge("0", "bridge_without_netfilter")
-    })
-    .needs(&["br_netfilter"]),
     Case::new("loopback", &[], loopback),
     Case::new("xdp_on_the_veth_peer", &[], xdp_on_veth_peer),
 ];
@@ -177,79 +169,6 @@ fn bond() -> Result<()> {
         ("bond0", "br0")
     });
     one_masqueraded_request(&net.up()?, "bond_on_the_way_out")
-}
-
-/// Two pods on one bridge of the node, and whether rules see what it passes on.
-fn bridged_pods(call: &str) -> Topology {
-    let mut net = Topology::new("bridge");
-    net.forward("node")
-        .veth(("pod", "eth0"), ("node", "veth-pod"))
-        .veth(("pod2", "eth0"), ("node", "veth-pod2"))
-        .ip("node", "link add cni0 type bridge")
-        .ip("node", "link set cni0 up")
-        .ip("node", "link set veth-pod master cni0")
-        .ip("node", "link set veth-pod2 master cni0")
-        .addr("node", "cni0", "10.12.3.1/24")
-        .addr("pod", "eth0", "10.12.3.4/24")
-        .addr("pod2", "eth0", "10.12.3.5/24")
-        .route("pod", "default via 10.12.3.1")
-        .route("pod2", "default via 10.12.3.1")
-        .veth(("node", "eth0"), ("peer", "eth0"))
-        .addr("node", "eth0", "10.100.0.5/24")
-        .addr("peer", "eth0", "10.100.0.1/24")
-        .addr("peer", "lo", "10.20.30.40/32")
-        .route("node", "default via 10.100.0.1")
-        .sysctl("node", "bridge/bridge-nf-call-iptables", call);
-    net
-}
-
-/// The pod hangs on a bridge of the node, as with the CNI's bridge plugin; with `call` 1 bridged packets pass iptables.
-fn bridge(call: &str, name: &str) -> Result<()> {
-    let lab = bridged_pods(call).up()?;
-    masquerade(&lab, &[])?;
-    let _peer = StreamServer::start(&lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
-    let _neighbour = StreamServer::start(&lab, "pod2", "10.12.3.5:443", Behaviour::Answer)?;
-    // Masquerade of a bridged packet takes the bridge's own address.
-    let (seen, claims) = match call {
-        "1" => (
-            "10.12.3.1:43211",
-            "tcp 10.12.3.4:43211 > 10.12.3.5:443 from pod pod
-             request src 10.12.3.4:43211 > 10.12.3.1:43211 at node, postrouting, netfilter, by conntrack, and back
-             rule iptables-legacy nat/IP-MASQ 1
-             source-rewritten, on the wire 10.12.3.1, completed",
-        ),
-        _ => (
-            "10.12.3.4:43211",
-            "tcp 10.12.3.4:43211 > 10.12.3.5:443 from pod pod
-             source-preserved, on the wire 10.12.3.4, completed",
-        ),
-    };
-    let call = |to: &str, sport: u16| StreamCall::new("pod", to, sport).run(&lab);
-    let report = watch(&lab, &["--dest", PEER, "--dest", "10.12.3.5"], 2, || {
-        same(
-            "what the far side saw",
-            call("10.20.30.40:443", 43_210)?,
-            answered("10.100.0.5:43210")?,
-        )?;
-        same(
-            "whom the neighbour saw",
-            call("10.12.3.5:443", 43_211)?,
-            answered(seen)?,
-        )
-    })?;
-    let bridged = [(1, "bridged-through-netfilter")];
-    let expected = Expected {
-        name,
-        status: 0,
-        flows: &[MASQUERADED, claims],
-        findings: if seen == "10.12.3.4:43211" {
-            &[]
-        } else {
-            &bridged
-        },
-    };
-    // What `explain` says is not compared: it takes bridged packets for such as the rules see.
-    expected.hold(&report, &Names::of(&[(&lab, "")]))
 }
 
 /// The node talks to itself.

@@ -1,6 +1,8 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
 mod agreed;
+
+mod bridged;
 mod captured;
 mod changed;
 mod config;
@@ -238,6 +240,7 @@ fn early() -> Vec<&'static [Case]> {
         kubelet::CASES,
         leftovers::CASES,
         leftovers::panics::CASES,
+        bridged::CASES,
         links::CASES,
         lockdown::CASES,
         merged::CASES,

@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("c1_changed_downstream", &["C1"], downstream),
     Case::new("c1_not_changed", &["C1"], not_changed),
     Case::new("c1_a_point_never_sees_it", &["C1"], never_seen),
-    Case::new("c1_from_a_real_tun_device", &["C1"], from_tun),
+    Case::new("c1_from_a_real_tun_device", &["C1"], from_tun).needs(&["tun"]),
     Case::new("points_are_recorded_and_grouped", &[], recorded),
     Case::new("wrong_points_are_one_line", &[], wrong).on(NATIVE),
 ];

@@ -2,6 +2,7 @@
 //! conntrack entries say. A change is pinned to a namespace, a hook and an agent only where that
 //! was shown; the rest stays "unknown", known `between` two hops.
 
+mod crossed;
 mod outer;
 mod passage;
 mod place;

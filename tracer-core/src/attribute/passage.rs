@@ -37,7 +37,11 @@ pub(super) fn passages(journey: &Journey) -> Vec<Passage<'_>> {
             (Some(passage), Dir::Egress) => passage.exit = passage.exit.or(Some(hop)),
             (Some(passage), Dir::Ingress) if passage.exit.is_none() => {
                 passage.entry = Some(hop);
-                passage.before = before;
+                // A bridge may have shown it to the rules below that.
+                let entry = hop.conntrack.as_ref();
+                if entry.is_none_or(|entry| entry.orig != passage.before) {
+                    passage.before = before;
+                }
             }
             (_, dir) => found.push(Passage {
                 netns: hop.place.netns,

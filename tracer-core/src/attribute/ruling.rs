@@ -1,6 +1,7 @@
 //! What the rules of the namespaces on a flow's way say of its first packet, and which of them did
 //! what was seen.
 
+use super::crossed::Crossed;
 use super::passage::{Passage, passages};
 use super::step::tracked;
 use super::{Change, entries, is_balanced, seen_rule, through};
@@ -56,6 +57,8 @@ pub struct Ruling<'a, 'b> {
     pub rules: &'b Ruleset,
     /// The packet's way through the namespace.
     pub passage: Passage<'a>,
+    /// Which hooks it passes there.
+    pub way: Way,
     /// What its rules do to such a packet, by what is known of it.
     pub outcome: Outcome<'b>,
     /// Of that, only what agrees with what was seen.
@@ -94,7 +97,10 @@ pub fn rulings<'a, 'b>(
         passage.before = before;
         let (rules, changed) = rules.at(passage.netns, journey.first_ns)?;
         let here = inventory.namespaces.get(&passage.netns)?;
-        let (mut packet, way) = packet(journey, &passage, inventory);
+        let (mut packet, mut way) = packet(journey, &passage, inventory);
+        if let Some(crossed) = Crossed::of(&passage, after, inventory) {
+            way = crossed.shown_as(&mut packet);
+        }
         packet.balanced = balanced(journey, &passage, after, inventory);
         let outcome = evaluate(&rules, &packet, way, here);
         let seen = Seen {
@@ -104,6 +110,7 @@ pub fn rulings<'a, 'b>(
         Some(Ruling {
             rules: rules.ruleset,
             passage,
+            way,
             given: outcome.given(&seen),
             outcome,
             seen,

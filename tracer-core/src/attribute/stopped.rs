@@ -160,7 +160,7 @@ fn packet(scene: &Scene<'_>) -> (Packet, Way) {
     };
     let iif = match way {
         Way::Sent => Some(""),
-        Way::Forwarded | Way::Delivered => scene.device(scene.came_by()),
+        Way::Forwarded | Way::Delivered | Way::Bridged { .. } => scene.device(scene.came_by()),
     };
     let oif = match (way, scene.way()) {
         (Way::Delivered, _) => Some(""),

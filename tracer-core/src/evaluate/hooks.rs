@@ -9,7 +9,7 @@ use super::bits::Truth;
 use super::index::{BaseAt, Rules};
 use super::nat::{bound, translate};
 use super::outcome::Fate;
-use super::packet::{FlowState, Packet};
+use super::packet::{FlowState, Packet, Ports};
 use super::walk::{Log, Walk};
 use super::world::{Ghost, Tracking, World, merge};
 use crate::inventory::Namespace;
@@ -72,9 +72,11 @@ impl<'w, 'r> Passage<'w, 'r> {
 
     /// Device chains run only for their devices.
     fn on_device(&self, hook: Hook, base: &BaseAt<'_, '_>) -> bool {
-        let name = match hook {
-            Hook::Ingress => &self.packet.iif,
-            Hook::Egress => &self.packet.oif,
+        let name = match (hook, &self.packet.ports) {
+            (Hook::Ingress, Ports::Through { from, .. }) => Some(from),
+            (Hook::Egress, Ports::Through { to, .. }) => Some(to),
+            (Hook::Ingress, _) => self.packet.iif.as_ref(),
+            (Hook::Egress, _) => self.packet.oif.as_ref(),
             _ => return true,
         };
         let devices = &base.base.devices;
@@ -85,7 +87,7 @@ impl<'w, 'r> Passage<'w, 'r> {
             };
             devices.iter().any(like)
         };
-        name.as_ref().is_none_or(listed)
+        name.is_none_or(listed)
     }
 
     /// The chains by priority, in every order of registration that is possible.

@@ -40,7 +40,7 @@ pub use outcome::{
     Agreement, Answer, Assumption, Decision, End, Exemption, Fate, Marker, Met, NearMiss, Outcome,
     Port, PtrEq, Seen, Shadowed, Target, Translation,
 };
-pub use packet::{Flow, FlowState, Known, Owner, Packet, Way};
+pub use packet::{Flow, FlowState, Known, Owner, Packet, Ports, Way};
 
 pub(crate) use ranges::range;
 

@@ -17,6 +17,8 @@ pub struct Packet {
     pub iif: Option<String>,
     /// Name of the device by which it leaves, empty where it goes to a local socket; `None`: unknown.
     pub oif: Option<String>,
+    /// The ports of a bridge that shows it to the rules.
+    pub ports: Ports,
     /// Where IPVS sends what would be delivered to a Service's address. Such a packet is delivered as far as IPVS, then
     /// sent (net/netfilter/ipvs/ip_vs_xmit.c, `ip_vs_nat_send_or_cont`).
     pub balanced: Option<SocketAddr>,
@@ -53,6 +55,7 @@ impl Packet {
             known: Known::ALL,
             iif: iif.map(str::to_owned),
             oif: oif.map(str::to_owned),
+            ports: Ports::Unknown,
             balanced: None,
             mark: Bits::UNKNOWN,
             flow: Flow::new(),
@@ -80,6 +83,22 @@ impl Packet {
     pub fn version(&self) -> u8 {
         if self.tuple.src.is_ipv4() { 4 } else { 6 }
     }
+}
+
+/// The ports by which a packet goes through a bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ports {
+    /// Not known whether through any.
+    Unknown,
+    /// No bridge shows it to the rules.
+    None,
+    /// In by one and out by another, both by name.
+    Through {
+        /// In.
+        from: String,
+        /// Out.
+        to: String,
+    },
 }
 
 /// Which parts of a packet's tuple are known; the others hold nothing that counts (of an address:
@@ -210,6 +229,12 @@ pub enum Way {
     Delivered,
     /// From a local socket and out by a device.
     Sent,
+    /// From one port of a bridge to another, past the rules of IP or, where br_netfilter is at work, shown to them as if it
+    /// were forwarded.
+    Bridged {
+        /// Whether it is shown.
+        shown: bool,
+    },
 }
 
 impl Way {
@@ -217,7 +242,8 @@ impl Way {
     #[must_use]
     pub fn hooks(self) -> &'static [Hook] {
         match self {
-            Self::Forwarded => &[
+            Self::Bridged { shown: false } => &[Hook::Ingress, Hook::Egress],
+            Self::Forwarded | Self::Bridged { shown: true } => &[
                 Hook::Ingress,
                 Hook::Prerouting,
                 Hook::Forward,

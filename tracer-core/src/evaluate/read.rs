@@ -2,7 +2,7 @@
 
 use super::bits::{Bits, Truth};
 use super::here::is_type;
-use super::packet::{Known, Owner, Packet};
+use super::packet::{Known, Owner, Packet, Ports};
 use super::world::{Tracking, World};
 use crate::inventory::Namespace;
 use crate::packet::Proto;
@@ -64,15 +64,37 @@ impl<'w> View<'w, '_> {
             Field::LaterFragment => number(packet.later_fragment),
             Field::Length => number(packet.length),
             Field::Ttl => number(packet.ttl),
+            Field::PhysIn | Field::PhysOut | Field::Phys => self.ports(field),
             Field::SocketUid => owner(packet.uid),
             Field::SocketGid => owner(packet.gid),
             _ => self.conntrack(field),
         }
     }
 
-    /// The in device: also told in postrouting (from 5.7, net/ipv4/ip_output.c).
+    /// The in device: also told in postrouting (from 5.7, net/ipv4/ip_output.c), but not by a bridge
+    /// (net/bridge/br_netfilter_hooks.c, `br_nf_post_routing`).
     fn iif(&self) -> Option<&'w str> {
-        self.packet.iif.as_deref()
+        match (&self.packet.ports, self.hook) {
+            (Ports::Through { .. }, Hook::Postrouting) => Some(""),
+            _ => self.packet.iif.as_deref(),
+        }
+    }
+
+    /// A bridge's ports. The one out is known when the packet is sent on to it; before, a rule that asks for it does not
+    /// match, negated or not (net/netfilter/xt_physdev.c, `physdev_mt`).
+    fn ports(&self, field: &Field) -> Reading<'w> {
+        let sent_on = matches!(self.hook, Hook::Forward | Hook::Postrouting);
+        match (&self.packet.ports, field) {
+            (Ports::Unknown, _) => Reading::Unknown,
+            (Ports::None, Field::Phys) => Reading::Bits(Bits::all(0)),
+            (Ports::None, _) => Reading::Name(""),
+            (Ports::Through { .. }, Field::Phys) => {
+                Reading::Bits(Bits::all(if sent_on { 3 } else { 1 }))
+            }
+            (Ports::Through { from, .. }, Field::PhysIn) => Reading::Name(from),
+            (Ports::Through { to, .. }, _) if sent_on => Reading::Name(to),
+            (Ports::Through { .. }, _) => Reading::Absent,
+        }
     }
 
     /// The out device, empty before the route is chosen.

@@ -96,6 +96,9 @@ pub fn field(field: &Field) -> String {
         Field::LaterFragment => "fragment",
         Field::Length => "packet length",
         Field::Ttl => "TTL",
+        Field::PhysIn => "bridge's port in",
+        Field::PhysOut => "bridge's port out",
+        Field::Phys => "bridge's ports",
         Field::SocketUid => "socket's user",
         Field::SocketGid => "socket's group",
     };

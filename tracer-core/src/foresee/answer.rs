@@ -3,7 +3,7 @@
 use super::fare::{Ended, Fare, Leg};
 use super::{Forecast, Ground, Request, Sender, doubts};
 use crate::attribute::{hook, is_service, role_word, view, would_stop};
-use crate::evaluate::{Assumption, Decision, Target};
+use crate::evaluate::{Assumption, Decision, Target, Way};
 use crate::event::NetnsId;
 use crate::inventory::{Inventory, Refusal, Role};
 use crate::report::{
@@ -246,6 +246,11 @@ impl<'r> Reader<'_, '_, 'r> {
                 answer.rule.clone_from(&finding.rule);
                 answer.place = Some(self.whose(leg));
                 finding
+            }
+            None if leg.way == (Way::Bridged { shown: false }) => {
+                let place = self.in_words(leg.netns);
+                text.push_str(&format!("; a bridge {place} sends it past the rules there"));
+                kept::bridged_past(&place)
             }
             None => {
                 let place = self.in_words(leg.netns);

@@ -9,8 +9,10 @@
 //! What is missing for an answer is told ([`Needs`]): the caller asks the machine, and foresees again.
 
 mod answer;
+mod bridged;
 mod doubts;
 mod fare;
+mod next;
 mod route;
 mod said;
 mod senders;

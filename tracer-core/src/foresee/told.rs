@@ -195,6 +195,7 @@ impl From<crate::evaluate::Way> for report::Way {
             crate::evaluate::Way::Forwarded => Self::Forwarded,
             crate::evaluate::Way::Delivered => Self::Delivered,
             crate::evaluate::Way::Sent => Self::Sent,
+            crate::evaluate::Way::Bridged { .. } => Self::Bridged,
         }
     }
 }

@@ -5,7 +5,7 @@ use super::turns::Turn;
 use super::{Forecast, Ground, Needs, Request, Routed, Sender};
 use crate::evaluate::{Assumption, Bits, End, Fate, Known, Outcome, Packet, Way, evaluate};
 use crate::event::NetnsId;
-use crate::inventory::{Namespace, Role, RouteAnswer};
+use crate::inventory::{Namespace, RouteAnswer};
 use crate::packet::{Proto, Tuple};
 use crate::report::OriginKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -18,7 +18,7 @@ const FARES: usize = 64;
 /// A walk under way.
 pub(super) struct Walk<'g, 'r> {
     pub(super) ground: &'g Ground<'g, 'r>,
-    proto: Proto,
+    pub(super) proto: Proto,
     pub(super) found: Forecast<'r>,
 }
 
@@ -26,16 +26,21 @@ pub(super) struct Walk<'g, 'r> {
 #[derive(Clone, Debug)]
 pub(super) struct Carried<'r> {
     pub(super) netns: NetnsId,
+    /// The device by which it came in, as IP sees it: of a bridge's port the bridge.
     pub(super) came: Option<u32>,
-    from: Option<IpAddr>,
+    /// The bridge's port.
+    pub(super) port: Option<u32>,
+    /// Whom its frame is addressed to.
+    pub(super) hop: Option<IpAddr>,
+    pub(super) from: Option<IpAddr>,
     pub(super) src: Option<IpAddr>,
     /// As whom the route is asked where the source is not known.
     pub(super) neighbour: Option<IpAddr>,
-    sport: Option<u16>,
+    pub(super) sport: Option<u16>,
     pub(super) dst: IpAddr,
-    dport: Option<u16>,
-    legs: Vec<Leg<'r>>,
-    assumed: Vec<Assumption>,
+    pub(super) dport: Option<u16>,
+    pub(super) legs: Vec<Leg<'r>>,
+    pub(super) assumed: Vec<Assumption>,
 }
 
 impl<'g, 'r> Walk<'g, 'r> {
@@ -58,6 +63,8 @@ impl<'g, 'r> Walk<'g, 'r> {
         let mut start = Carried {
             netns: sender.netns,
             came: sender.iif.filter(|_| !made_here),
+            port: None,
+            hop: None,
             from: sender.src,
             src: sender.src,
             neighbour: neighbour(ground, sender, request.dst),
@@ -90,7 +97,7 @@ impl<'g, 'r> Walk<'g, 'r> {
         }
     }
 
-    fn ended(&mut self, at: Carried<'r>, ended: Ended, dst: Option<IpAddr>) {
+    pub(super) fn ended(&mut self, at: Carried<'r>, ended: Ended, dst: Option<IpAddr>) {
         self.found.fares.push(Fare {
             legs: at.legs,
             ended,
@@ -115,6 +122,11 @@ impl<'g, 'r> Walk<'g, 'r> {
             let dst = Some(at.dst);
             self.ended(at, Ended::Unknown, dst);
             return Vec::new();
+        }
+        if let Some(across) = self.across(&at)
+            && let Some(open) = self.bridge(&at, here, &across)
+        {
+            return open;
         }
         let mut open = Vec::new();
         for (way, end, outcome) in self.ends(&at, here) {
@@ -184,9 +196,23 @@ impl<'g, 'r> Walk<'g, 'r> {
             (None, Some(RouteAnswer::Local)) => (Way::Sent, self.loopback(at.netns).and_then(name)),
             (None, _) => (Way::Sent, None),
         };
-        let packet = packet(at, self.proto, iif.as_deref(), oif.as_deref());
+        let packet = Packet {
+            ports: self.seen_from_below(at),
+            ..packet(at, self.proto, iif.as_deref(), oif.as_deref())
+        };
+        self.asked(at, here, &packet, way)
+    }
+
+    /// What the rules of the namespace make of a packet.
+    pub(super) fn asked(
+        &self,
+        at: &Carried<'r>,
+        here: &Namespace,
+        packet: &Packet,
+        way: Way,
+    ) -> Outcome<'r> {
         match self.ground.rules.get(&at.netns) {
-            Some(rules) => evaluate(rules, &packet, way, here),
+            Some(rules) => evaluate(rules, packet, way, here),
             None => Outcome {
                 ends: Vec::new(),
                 doubts: Vec::new(),
@@ -241,8 +267,9 @@ impl<'g, 'r> Walk<'g, 'r> {
                             ifindex,
                         }
                     }
-                    (Some(next), Some(addr)) if at.legs.len() < LEGS => {
-                        return Some(at.into_next(next, (src, sport), (addr, dst.1)));
+                    (Some(next), Some(addr)) if at.has_legs_left() => {
+                        let hop = via.unwrap_or(addr);
+                        return Some(self.carried_on(at, next, hop, (src, sport), (addr, dst.1)));
                     }
                     (Some(_), _) => Ended::Unknown,
                     (None, _) => Ended::Left {
@@ -259,62 +286,17 @@ impl<'g, 'r> Walk<'g, 'r> {
         None
     }
 
-    /// The namespace of this node behind a device, and the device by which the packet comes in there, as
-    /// rules see it: of a bridge's port the bridge.
-    fn next(&self, netns: NetnsId, out: u32, dst: Option<IpAddr>) -> Option<(NetnsId, u32)> {
-        let inventory = self.ground.inventory;
-        let (peer, index) = match inventory.peer(netns, out) {
-            Some(peer) => peer,
-            None => self.behind_bridge(netns, out, dst?)?,
-        };
-        inventory.namespaces.get(&peer)?;
-        if inventory.role(peer) == Role::External {
-            return None;
-        }
-        let link = inventory.link(peer, index)?;
-        Some((peer, link.master.unwrap_or(index)))
-    }
-
-    /// Whether a pod that is asked for a destination on the link has another address.
-    fn nobody(&self, pod: NetnsId, dst: IpAddr) -> bool {
-        let inventory = self.ground.inventory;
-        inventory.role(pod) == Role::Pod && !inventory.owns(pod, dst)
-    }
-
     fn loopback(&self, netns: NetnsId) -> Option<u32> {
         let links = &self.ground.inventory.namespaces.get(&netns)?.links;
         let mut found = links.iter().filter(|(_, link)| link.loopback);
         found.next().map(|(index, _)| *index)
     }
-
-    /// The pod that has an address and hangs on a port of this bridge.
-    fn behind_bridge(&self, netns: NetnsId, bridge: u32, dst: IpAddr) -> Option<(NetnsId, u32)> {
-        let inventory = self.ground.inventory;
-        let pod = inventory.pod_behind(netns, dst)?;
-        let links = &inventory.namespaces.get(&netns)?.links;
-        let ports = links.values().filter(|link| link.master == Some(bridge));
-        let mut peers = ports.filter_map(|link| link.peer);
-        peers.find(|(peer, _)| *peer == pod)
-    }
 }
 
 impl Carried<'_> {
-    /// The same packet where it comes into the next namespace.
-    fn into_next(
-        self,
-        (netns, came): (NetnsId, u32),
-        (src, sport): (Option<IpAddr>, Option<u16>),
-        (dst, dport): (IpAddr, Option<u16>),
-    ) -> Self {
-        Self {
-            netns,
-            came: Some(came),
-            src,
-            sport,
-            dst,
-            dport,
-            ..self
-        }
+    /// Whether it may go on into another namespace.
+    pub(super) fn has_legs_left(&self) -> bool {
+        self.legs.len() < LEGS
     }
 }
 
@@ -338,7 +320,12 @@ pub(super) fn unspecified(like: IpAddr) -> IpAddr {
 
 /// The first packet of a new flow: it carries no mark (a socket of its sender set none, and a mark does
 /// not pass from one namespace to another, net/core/skbuff.c `skb_scrub_packet`).
-fn packet(at: &Carried<'_>, proto: Proto, iif: Option<&str>, oif: Option<&str>) -> Packet {
+pub(super) fn packet(
+    at: &Carried<'_>,
+    proto: Proto,
+    iif: Option<&str>,
+    oif: Option<&str>,
+) -> Packet {
     let tuple = Tuple {
         src: at.src.unwrap_or(unspecified(at.dst)),
         sport: at.sport.unwrap_or(0),

@@ -1,6 +1,7 @@
 //! What this host looks like: namespaces, devices, addresses, routes, pods. Pure values; the
 //! system room fills them in.
 
+mod bridge;
 mod facts;
 mod gateway;
 mod node;
@@ -9,6 +10,7 @@ mod roles;
 mod routes;
 mod tunnel;
 
+pub use bridge::{BrNetfilter, Handing, HandsOver};
 pub use facts::{
     Attached, ConntrackCounts, Facts, Inquiry, PolicyRule, Refusal, RouteAnswer, RouteQuestion,
     answers_way,
@@ -81,6 +83,9 @@ pub struct Namespace {
     pub routes: Vec<Route>,
     /// `net.ipv4.ip_forward` there.
     pub forwards: Option<bool>,
+    /// Whether br_netfilter is at work there.
+    #[serde(default)]
+    pub br_netfilter: BrNetfilter,
 }
 
 /// A network device.
@@ -96,6 +101,9 @@ pub struct Link {
     pub lower: Option<u32>,
     /// The bridge or bond it belongs to.
     pub master: Option<u32>,
+    /// Of a bridge: which packets it asks br_netfilter to hand over by itself (`nf_call_…` of `ip -d link`).
+    #[serde(default)]
+    pub handing: Option<Handing>,
     /// Addresses.
     pub addrs: Vec<IpNet>,
     /// Maximum transmission unit, bytes.

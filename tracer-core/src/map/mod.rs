@@ -12,6 +12,7 @@
 mod alike;
 mod diff;
 mod edges;
+mod gather;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ mod tests;
 pub use alike::alike;
 pub use diff::diff;
 pub use edges::Space;
+pub use gather::{Gathered, gathered};
 
 use crate::foresee::{Forecast, Ground, Needs, Request, Sender, as_it_asks, foresee, said};
 use crate::inventory::Role;

@@ -127,6 +127,8 @@ pub enum Way {
     Delivered,
     /// From a local socket and out by a device.
     Sent,
+    /// From one port of a bridge to another; `rules` is empty where these do not see it.
+    Bridged,
 }
 
 /// One of several answers.

@@ -78,6 +78,12 @@ pub enum Field {
     Iif,
     /// Name of the device by which it goes out; empty before the route is chosen.
     Oif,
+    /// Name of the bridge's port by which it came in, where a bridge shows it to the rules; else empty.
+    PhysIn,
+    /// Name of the port by which the bridge sends it out.
+    PhysOut,
+    /// Which of the two there are: 1 in, 2 out.
+    Phys,
     /// The packet's mark, `(mark & and) ^ xor`.
     Mark {
         /// Bits that count.

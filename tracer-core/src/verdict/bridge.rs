@@ -2,7 +2,7 @@
 
 use super::findings::finding;
 use crate::event::Dir;
-use crate::inventory::Inventory;
+use crate::inventory::{HandsOver, Inventory};
 use crate::journey::{Hop, Journey};
 use crate::report::{Code, Finding, Rewrite, RewriteAgent, RewriteDirection, Severity};
 use serde_json::json;
@@ -37,15 +37,19 @@ fn handed_over(journey: &Journey, rewrite: &Rewrite, inventory: &Inventory) -> O
     if !there || !one_way {
         return None;
     }
-    let port = |hop: &Hop| inventory.link(netns, hop.place.ifindex);
-    let (from, to) = (port(entered)?, port(left)?);
-    let master = from.master.filter(|master| to.master == Some(*master))?;
-    let bridge = inventory
-        .link(netns, master)
-        .filter(|link| link.kind == "bridge")?;
-    let setting = match journey.opened.src.is_ipv4() {
-        true => "net.bridge.bridge-nf-call-iptables",
-        false => "net.bridge.bridge-nf-call-ip6tables",
+    let (from, to) = (entered.place.ifindex, left.place.ifindex);
+    let (index, bridge) = inventory.bridge_of(netns, [from, to])?;
+    let (from, to) = (inventory.link(netns, from)?, inventory.link(netns, to)?);
+    let ipv4 = journey.opened.src.is_ipv4();
+    let tables = if ipv4 { "iptables" } else { "ip6tables" };
+    let own = inventory.hands_over(netns, index, ipv4) == Some(HandsOver::ByBridge);
+    let (setting, off) = if own {
+        let switch = format!("nf_call_{tables}");
+        let off = format!("`ip link set {} type bridge {switch} 0`", bridge.name);
+        (format!("{switch} of {}", bridge.name), off)
+    } else {
+        let setting = format!("net.bridge.bridge-nf-call-{tables}");
+        (setting.clone(), format!("{setting}=0"))
     };
     Some(Finding {
         text: format!(
@@ -53,7 +57,7 @@ fn handed_over(journey: &Journey, rewrite: &Rewrite, inventory: &Inventory) -> O
             from.name, to.name, bridge.name
         ),
         fix: Some(format!(
-            "let the rule leave out what stays on {} (its own range as destination), or {setting}=0 where \
+            "let the rule leave out what stays on {} (its own range as destination), or {off} where \
              nothing needs it (kube-proxy's Services between pods of one bridge do)",
             bridge.name
         )),

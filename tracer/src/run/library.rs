@@ -227,6 +227,7 @@ mod tests {
             read,
             states: BTreeMap::new(),
             progress: None,
+            patience: PATIENCE,
         };
         (reader, questions, answers)
     }
@@ -278,7 +279,7 @@ mod tests {
         asked_before(&mut reader, POD, PATIENCE);
         answers.send(reading(NODE)).unwrap();
         assert!(reader.is_waiting(&mut book));
-        asked_before(&mut reader, POD, LONGEST);
+        asked_before(&mut reader, POD, PATIENCE * LONGEST);
         assert!(!reader.is_waiting(&mut book));
         assert_eq!(why(&book, POD), Some(LATE));
     }

@@ -75,10 +75,11 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Modules that are loaded from now on are probed too.
-    pub(super) fn await_modules(&mut self, options: &TraceOptions, plan: &Plan) {
+    /// Modules that are loaded while the trace runs are probed too.
+    pub(super) fn await_modules(&mut self, options: &TraceOptions, mut modules: Modules) {
         if matches!(options.observe_rules, RuleMode::Auto | RuleMode::Full) {
-            self.modules = Some(Modules::watch(plan.roots.clone()));
+            modules.begin();
+            self.modules = Some(modules);
         }
     }
 

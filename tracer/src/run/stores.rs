@@ -60,6 +60,8 @@ const MODULES: [&str; 14] = [
 /// A module is looked at when it comes, and once more this much later: it shows its functions
 /// before it is ready, and seldom comes alone.
 const AGAIN: Duration = Duration::from_millis(300);
+/// Looks that may fail, each of which is made again.
+const FAILURES: u32 = 5;
 
 /// Waits for modules to be loaded. Asking costs a system call for each one that is not there.
 pub(super) struct Modules {
@@ -70,11 +72,20 @@ pub(super) struct Modules {
     /// When to look again.
     due: Vec<Instant>,
     looking: Option<JoinHandle<Option<RuleStores>>>,
+    /// Looks that showed nothing.
+    failed: u32,
 }
 
 impl Modules {
+    /// To be called before the kernel's functions are listed for the first time: a module that comes while the trace is
+    /// being armed may not be in that list.
     pub(super) fn watch(roots: Roots) -> Self {
         Self::of(roots, Path::new("/sys/module").to_owned())
+    }
+
+    /// The trace begins now.
+    pub(super) fn begin(&mut self) {
+        self.began = Instant::now();
     }
 
     fn of(roots: Roots, folder: PathBuf) -> Self {
@@ -85,6 +96,7 @@ impl Modules {
             began: Instant::now(),
             due: Vec::new(),
             looking: None,
+            failed: 0,
         };
         modules.came();
         modules
@@ -102,7 +114,13 @@ impl Modules {
             self.due = vec![now, now + AGAIN];
         }
         if let Some(looking) = self.looking.take_if(|looking| looking.is_finished()) {
-            return looking.join().ok().flatten();
+            let seen = looking.join().ok().flatten();
+            // A module may go while it is looked at.
+            if seen.is_none() && self.due.is_empty() && self.failed < FAILURES {
+                self.failed += 1;
+                self.due.push(now + AGAIN);
+            }
+            return seen;
         }
         if self.looking.is_none() && self.due.first().is_some_and(|due| *due <= now) {
             self.due.remove(0);
@@ -124,7 +142,8 @@ impl Modules {
 
 fn look(roots: &Roots) -> Option<RuleStores> {
     let types = kernel::read_types().ok()?;
-    Some(stores(roots, &types))
+    let probed = features::kprobes().is_ok();
+    Some(stores(roots, &types)).filter(|stores| stores.functions.is_ok() || !probed)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::probe;
 use super::record::Recorder;
 use super::rules::Rules;
 use super::signals::Signals;
-use super::stores::stores;
+use super::stores::{Modules, stores};
 use super::taps::Taps;
 use super::tell::Teller;
 use crate::cli::{OutputOptions, RuleMode, TapMode, TraceOptions};
@@ -79,6 +79,7 @@ pub(super) fn arm<'a, T>(
     ready: impl FnOnce(&Survey) -> Result<T, Failure>,
 ) -> Result<(Live<'a>, T), Failure> {
     let begin = Instant::now();
+    let modules = Modules::watch(plan.roots.clone());
     let watch = Watch::start(&plan.roots, &plan.node)?;
     let (loaded, survey) = loaded_and_surveyed(options, plan);
     let too_old = || host::too_old(&host::kernel_release());
@@ -117,7 +118,7 @@ pub(super) fn arm<'a, T>(
     let teller = teller(&options.output, &survey.inventory().host);
     let library = RuleReader::start(plan.roots.clone(), begin.elapsed())
         .map_err(|e| Failure::CannotTrace(format!("cannot start a thread to read rules: {e}")))?;
-    let rules = observers(options, plan, by_memory)?;
+    let rules = observers(options, plan, by_memory.then_some(modules))?;
     let mut functions = symbols::Functions::new(plan.roots.clone());
     let words = DropWords::new(reasons, move |address| functions.at(address));
     let seers = (taps.0, taps.1, rules, library);
@@ -153,10 +154,14 @@ fn pcap(options: &TraceOptions, points: &[Point], offset_ns: i64) -> Result<Opti
 
 /// What shows rules at work; modules that are loaded later are waited for where there are probes to
 /// be put into them.
-fn observers(options: &TraceOptions, plan: &Plan, by_memory: bool) -> Result<Rules, Failure> {
+fn observers(
+    options: &TraceOptions,
+    plan: &Plan,
+    modules: Option<Modules>,
+) -> Result<Rules, Failure> {
     let mut rules = Rules::start(options, plan)?;
-    if by_memory && features::kprobes().is_ok() {
-        rules.await_modules(options, plan);
+    if let Some(modules) = modules.filter(|_| features::kprobes().is_ok()) {
+        rules.await_modules(options, modules);
     }
     Ok(rules)
 }

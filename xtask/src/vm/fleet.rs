@@ -13,7 +13,8 @@ use super::kernels::{Kernel, Unpacked};
 use super::plan::Boot;
 use super::report::KernelRun;
 
-/// Runs all `boots`, as many at a time as there are processors, and returns what came of them in their order.
+/// Runs all `boots`, as many at a time as there are processors, and returns what came of them in their order. Each is shown
+/// to `each` when it has ended, one at a time.
 ///
 /// # Errors
 /// When a kernel or the emulator cannot be had; failed labs are in the results.
@@ -21,6 +22,7 @@ pub(super) fn run(
     host: &Host,
     boots: &[Boot<'_>],
     job: impl Fn(&Boot<'_>) -> Job + Sync,
+    each: impl Fn(&KernelRun) + Sync,
 ) -> Result<Vec<KernelRun>> {
     let kernels = kernels(host, boots)?;
     let waiting = Mutex::new(boots.iter().enumerate());
@@ -32,6 +34,9 @@ pub(super) fn run(
                 while let Some((at, boot)) = next(&waiting) {
                     let run = host.labs(&kernels[&boot.kernel], boot, &job(boot));
                     if let Ok(mut ended) = ended.lock() {
+                        if let Ok(run) = &run {
+                            each(run);
+                        }
                         ended.insert(at, run);
                     }
                 }

@@ -33,6 +33,7 @@ use guest::Job;
 use host::Host;
 pub(crate) use kernels::Kernel;
 use plan::Boot;
+use report::KernelRun;
 
 use crate::build::{self, Profile};
 use crate::process;
@@ -88,10 +89,17 @@ pub(crate) fn run(space: &Workspace, args: &VmArgs, mode: Mode) -> Result<Counts
         boot: boot.words.to_owned(),
         nonce: nonce(),
     };
-    let runs = fleet::run(&host, &boots, job)?;
+    let document = space.root().join("docs/kernels.md");
+    let each = |run: &KernelRun| {
+        if args.all {
+            // All of it takes more than an hour: what was shown is kept also where it is ended before. At the end it is
+            // written once more, and then it is told if that fails.
+            let _ = table::write(&document, &labs, std::slice::from_ref(run));
+        }
+    };
+    let runs = fleet::run(&host, &boots, job, each)?;
     print!("{}", report::summary(&runs));
     if args.all {
-        let document = space.root().join("docs/kernels.md");
         table::write(&document, &labs, &runs)?;
         println!("wrote {}", space.relative(&document));
     }

@@ -121,8 +121,6 @@ const WEB: Container = Container {
 
 /// A container's request, while a program is attached to its pod's cgroup, the one above its own.
 fn from_container(lab: &Lab, name: &str, egress: bool, claims: &str) -> Result<()> {
-    // Its second repetition would come when the caller's socket is gone, and a slow machine may still be tracing then.
-    lab.sysctl("peer", "ipv4/tcp_synack_retries", "1")?;
     let _peer = StreamServer::start(lab, "peer", "10.20.30.40:443", Behaviour::Answer)?;
     let mut web: Running = WEB.start(lab, "pod")?;
     let program = bpf::attach_cgroup_drop(web.pods_folder(), "pod_firewall", egress)?;

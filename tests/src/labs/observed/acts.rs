@@ -155,27 +155,32 @@ pub(super) fn told(rule: &Value) -> Told {
 }
 
 fn traced(store: Store, act: Act, addrs: &'static Addrs) -> Result<()> {
-    either_way(store, act, addrs, TRACE)
+    told_as(
+        store,
+        act,
+        addrs,
+        &[(TRACE, "observed"), ("none", "replayed")],
+    )
 }
 
-/// Both families, one after the other: in a machine, where probes are, a lab costs little.
+/// Both families, one after the other. What is replayed depends on no probe: that it is the same is shown without a machine.
 fn probed(store: Store, act: Act) -> Result<()> {
     [&V4, &V6].into_iter().try_for_each(|addrs| {
         let what = || format!("{act:?} of {store:?} to {}", addrs.asked(act));
-        either_way(store, act, addrs, PROBES).with_context(what)
+        told_as(store, act, addrs, &[(PROBES, "observed")]).with_context(what)
     })
 }
 
-/// The rule is told as observed; without an observer the same one is told as replayed.
-fn either_way(store: Store, act: Act, addrs: &Addrs, how: &str) -> Result<()> {
+/// Watched so, the rule is told with that evidence: with an observer and without one the same rule.
+fn told_as(store: Store, act: Act, addrs: &Addrs, ways: &[(&str, &str)]) -> Result<()> {
     let lab = cast::one_pod("acts", RouteBack::Known).up()?;
     store.load(&lab, act, addrs)?;
     let path = store.path(&lab, act, addrs)?;
-    for (how, evidence) in [(how, "observed"), ("none", "replayed")] {
+    for (how, evidence) in ways {
         let report = watched(&lab, act, addrs, how)?;
         let should = (
             store.decides().to_owned(),
-            evidence.to_owned(),
+            (*evidence).to_owned(),
             path.clone(),
         );
         let is = rule_of(&report, act)?;

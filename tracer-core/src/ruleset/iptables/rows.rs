@@ -14,6 +14,7 @@ type Row = (&'static [&'static str], &'static [&'static str], Reader);
 
 const RULE: &[&str] = &[""];
 const PORTED: &[&str] = &["tcp", "udp", "udplite", "sctp", "dccp"];
+const PHYSDEV: &[&str] = &["physdev"];
 const CONNTRACK: &[&str] = &["conntrack"];
 
 const ROWS: &[Row] = &[
@@ -25,6 +26,21 @@ const ROWS: &[Row] = &[
     }),
     (RULE, &["-i"], |o, _| one(Field::Iif, device(o.arg()))),
     (RULE, &["-o"], |o, _| one(Field::Oif, device(o.arg()))),
+    (PHYSDEV, &["--physdev-in"], |o, _| {
+        one(Field::PhysIn, device(o.arg()))
+    }),
+    (PHYSDEV, &["--physdev-out"], |o, _| {
+        one(Field::PhysOut, device(o.arg()))
+    }),
+    (PHYSDEV, &["--physdev-is-in"], |_, _| {
+        has_any(Field::Phys, Some(1))
+    }),
+    // Whether it is bridged is whether it has a port to go out by (net/netfilter/xt_physdev.c).
+    (
+        PHYSDEV,
+        &["--physdev-is-out", "--physdev-is-bridged"],
+        |_, _| has_any(Field::Phys, Some(2)),
+    ),
     (RULE, &["-p"], |o, _| protocol(o.arg())),
     (RULE, &["-f"], |_, _| {
         one(Field::LaterFragment, Some(Value::Number(1)))

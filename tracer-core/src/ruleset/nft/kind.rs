@@ -47,7 +47,7 @@ impl Kind {
     pub(super) fn of_field(field: &Field) -> Self {
         match field {
             Field::Saddr | Field::Daddr | Field::CtOrigSaddr | Field::CtOrigDaddr => Self::Addr,
-            Field::Iif | Field::Oif => Self::Name,
+            Field::Iif | Field::Oif | Field::PhysIn | Field::PhysOut => Self::Name,
             Field::SrcType(_) | Field::DstType(_) => Self::Type,
             Field::Proto => Self::Number(Vocabulary::Protocol, 8),
             Field::Version => Self::Number(Vocabulary::Version, 16),
@@ -56,7 +56,9 @@ impl Kind {
             Field::CtDirection => Self::Number(Vocabulary::CtDirection, 8),
             Field::TcpFlags { .. } => Self::Number(Vocabulary::TcpFlags, 8),
             Field::SocketUid | Field::SocketGid => Self::Number(Vocabulary::User, 32),
-            Field::Mark { .. } | Field::CtMark { .. } => Self::Number(Vocabulary::Plain, 32),
+            Field::Mark { .. } | Field::CtMark { .. } | Field::Phys => {
+                Self::Number(Vocabulary::Plain, 32)
+            }
             Field::IcmpType | Field::IcmpCode | Field::Ttl | Field::LaterFragment => {
                 Self::Number(Vocabulary::Plain, 8)
             }

@@ -4,7 +4,7 @@ use super::super::Context;
 use super::super::findings::finding;
 use super::{name, name_at, place};
 use crate::attribute::{Ruling, evidence, view};
-use crate::evaluate::{At, End, Exemption, NearMiss, words};
+use crate::evaluate::{At, End, Exemption, NearMiss, Way, words};
 use crate::report::{Code, Finding, RuleEvidence, Severity};
 use serde_json::json;
 
@@ -20,6 +20,9 @@ pub(super) fn kept(ruling: &Ruling<'_, '_>, context: &Context<'_>) -> Option<Fin
         let nothing = given.doubts.is_empty() && end.source.is_none();
         nothing.then(|| {
             let place = place(ruling, "on the node", context);
+            if ruling.way == (Way::Bridged { shown: false }) {
+                return bridged_past(&place);
+            }
             nothing_matches(&ruling.outcome.near_misses, &place)
         })
     })
@@ -83,6 +86,15 @@ pub(crate) fn nothing_matches(near: &[NearMiss<'_>], place: &str) -> Finding {
     Finding {
         text,
         data: json!({ "near": near }),
+        ..finding(Code::NoRuleMatches, Severity::Info)
+    }
+}
+
+/// The rules there are not shown the packet at all.
+pub(crate) fn bridged_past(place: &str) -> Finding {
+    Finding {
+        text: format!("a bridge {place} sends it from port to port, past the rules there"),
+        data: json!({ "near": [] }),
         ..finding(Code::NoRuleMatches, Severity::Info)
     }
 }

@@ -146,6 +146,7 @@ fn way(path: &[Leg], look: Look) -> String {
             Way::Sent => format!("out by {}", by(&leg.oif)),
             Way::Delivered => format!("in by {}, to a socket", by(&leg.iif)),
             Way::Forwarded => format!("in by {}, out by {}", by(&leg.iif), by(&leg.oif)),
+            Way::Bridged => format!("bridged from {} to {}", by(&leg.iif), by(&leg.oif)),
         };
         let via = leg.via.map_or(String::new(), |via| format!(" via {via}"));
         let rules = match leg.rules.as_slice() {

@@ -3,6 +3,8 @@
 use super::explain::{rule_name, who, word};
 use crate::render::escape;
 use crate::render::look::{Look, Role, pad, widest};
+use ipnet::IpNet;
+use tracer_core::map::gathered;
 use tracer_core::report::{Fate, Map, MapChange, NoWay, Rule, SaidShort, Sender, SourceIs};
 
 /// A table for each sender.
@@ -96,7 +98,7 @@ fn short(said: &SaidShort) -> String {
     }
 }
 
-/// What changed, a line for each prefix.
+/// What changed: a line for each change, with the fewest prefixes that it takes.
 #[must_use]
 pub fn changes(changes: &[MapChange], look: Look) -> String {
     if changes.is_empty() {
@@ -104,7 +106,8 @@ pub fn changes(changes: &[MapChange], look: Look) -> String {
     }
     let mut out = String::new();
     let mut last: Option<&Sender> = None;
-    for change in changes {
+    for gathered in gathered(changes) {
+        let change = gathered.change;
         if last != Some(&change.origin) {
             last = Some(&change.origin);
             out.push_str(&format!(
@@ -116,15 +119,37 @@ pub fn changes(changes: &[MapChange], look: Look) -> String {
             rule.as_ref()
                 .map_or(String::new(), |r| format!(" by {}", rule_name(r)))
         };
-        let line = format!(
-            "  {}  was {}{}, is {}{}",
-            change.prefix,
-            short(&change.from),
-            by(&change.rule_before),
-            short(&change.to),
-            by(&change.rule_after)
-        );
-        out.push_str(&format!("{}\n", look.paint(Role::Odd, &line)));
+        for (prefix, left_out) in &gathered.prefixes {
+            let line = format!(
+                "  {prefix}{}  was {}{}, is {}{}",
+                but_for(left_out, look),
+                short(&change.from),
+                by(&change.rule_before),
+                short(&change.to),
+                by(&change.rule_after)
+            );
+            out.push_str(&format!("{}\n", look.paint(Role::Odd, &line)));
+        }
     }
     out
+}
+
+/// So many prefixes that are left out are told.
+const LEFT_OUT: usize = 8;
+
+/// `, but for 10.12.3.0/24, 10.66.0.0/16`.
+fn but_for(left_out: &[IpNet], look: Look) -> String {
+    if left_out.is_empty() {
+        return String::new();
+    }
+    let told = if look.verbose > 0 {
+        left_out.len()
+    } else {
+        LEFT_OUT
+    };
+    let mut names: Vec<String> = left_out.iter().take(told).map(IpNet::to_string).collect();
+    if left_out.len() > told {
+        names.push(format!("{} more (-v)", left_out.len() - told));
+    }
+    format!(", but for {}", names.join(", "))
 }

@@ -15,6 +15,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use tracer_core::event::NetnsId;
+use tracer_core::inventory::{BrNetfilter, Handing};
 
 /// Visits namespaces in turn; `None` for one that went away or may not be entered. The calling
 /// thread moves.
@@ -40,7 +41,8 @@ fn look(netns: &Netns) -> Result<Sight, SystemError> {
 
 fn read() -> io::Result<Sight> {
     let mut sight = Sight::default();
-    sight.forwards = forwards();
+    sight.forwards = switch("ipv4/ip_forward");
+    sight.br_netfilter = br_netfilter();
     ask(RouteNetlinkMessage::GetLink(all_links()), |answer| {
         if let RouteNetlinkMessage::NewLink(message) = answer {
             sight.add_link(&message);
@@ -97,9 +99,19 @@ fn main_table(family: AddressFamily) -> RouteMessage {
 }
 
 /// Of the thread's namespace, as all of /proc/sys/net.
-fn forwards() -> Option<bool> {
-    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").ok()?;
+fn switch(name: &str) -> Option<bool> {
+    let text = std::fs::read_to_string(format!("/proc/sys/net/{name}")).ok()?;
     Some(text.trim() != "0")
+}
+
+fn br_netfilter() -> BrNetfilter {
+    let call = |tables| switch(&format!("bridge/bridge-nf-call-{tables}"));
+    match (call("iptables"), call("ip6tables")) {
+        (Some(ipv4), Some(ipv6)) => BrNetfilter::Loaded(Handing { ipv4, ipv6 }),
+        // It makes the folder in each namespace.
+        _ if !std::path::Path::new("/proc/sys/net/bridge").exists() => BrNetfilter::Absent,
+        _ => BrNetfilter::Unknown,
+    }
 }
 
 /// Which numbers a namespace has for others; `None` when it went away. The calling thread moves.

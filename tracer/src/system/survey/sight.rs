@@ -5,13 +5,13 @@ use crate::system::route::hop;
 use ipnet::IpNet;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    InfoBridge, InfoData, InfoKind, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use tracer_core::inventory::{Link, Namespace, Route};
+use tracer_core::inventory::{BrNetfilter, Handing, Link, Namespace, Route};
 
 /// Routes kept of one namespace; a router with a full table has more than roles and hints need.
 const ROUTES: usize = 4096;
@@ -25,6 +25,7 @@ pub(super) struct Sight {
     pub(super) ties: BTreeMap<u32, Tie>,
     routes: Vec<Route>,
     pub(super) forwards: Option<bool>,
+    pub(super) br_netfilter: BrNetfilter,
 }
 
 /// A device's tie to another: the other end of a pair, or the device below.
@@ -49,6 +50,7 @@ impl Sight {
             links,
             routes: self.routes.clone(),
             forwards: self.forwards,
+            br_netfilter: self.br_netfilter,
         }
     }
 }
@@ -72,6 +74,7 @@ impl Sight {
                 LinkAttribute::LinkNetNsId(id) => nsid = Some(*id),
                 LinkAttribute::LinkInfo(infos) => {
                     link.kind = kind(infos);
+                    link.handing = handing(infos);
                     tied = tied.or_else(|| underlay(infos));
                 }
                 _ => {}
@@ -143,6 +146,23 @@ fn kind(infos: &[LinkInfo]) -> String {
         _ => None,
     });
     found.map(InfoKind::to_string).unwrap_or_default()
+}
+
+/// What a bridge asks for; other devices do not say.
+fn handing(infos: &[LinkInfo]) -> Option<Handing> {
+    let data = infos.iter().find_map(|info| match info {
+        LinkInfo::Data(InfoData::Bridge(data)) => Some(data),
+        _ => None,
+    })?;
+    let mut handing = Handing::default();
+    for asked in data {
+        match asked {
+            InfoBridge::NfCallIpTables(on) => handing.ipv4 = *on,
+            InfoBridge::NfCallIp6Tables(on) => handing.ipv6 = *on,
+            _ => {}
+        }
+    }
+    Some(handing)
 }
 
 /// The device that a VXLAN sends by, which it does not tell as its link.
