@@ -308,9 +308,7 @@ impl<'r> Reader<'_, '_, 'r> {
     /// A namespace in a sentence.
     fn in_words(&self, netns: NetnsId) -> String {
         let inventory: &Inventory = self.ground.inventory;
-        let ns = inventory.namespaces.get(&netns);
-        let name = ns.and_then(|ns| ns.pod.as_ref().or(ns.name.as_ref()));
-        match (inventory.role(netns), name) {
+        match (inventory.role(netns), inventory.called(netns)) {
             (Role::Node, _) => "on the node".to_owned(),
             (_, Some(name)) => format!("in {name}"),
             (_, None) => format!("in namespace {}", netns.0),

@@ -32,7 +32,11 @@ pub fn senders(inventory: &Inventory, rules: &BTreeMap<NetnsId, Ruleset>, v4: bo
             _ => {}
         }
     }
-    found.sort_by_key(|sender| (order(sender.kind), *sender));
+    // A namespace's number tells nothing, and is another each time.
+    found.sort_by_key(|sender| {
+        let name = inventory.called(sender.netns);
+        (order(sender.kind), name.is_none(), name, *sender)
+    });
     found
 }
 

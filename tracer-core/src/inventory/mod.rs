@@ -167,6 +167,13 @@ impl Inventory {
         then
     }
 
+    /// What people call a namespace: by its pod, else by its own name.
+    #[must_use]
+    pub fn called(&self, netns: NetnsId) -> Option<&str> {
+        let ns = self.namespaces.get(&netns)?;
+        ns.pod.as_deref().or(ns.name.as_deref())
+    }
+
     /// A device by namespace and index.
     #[must_use]
     pub fn link(&self, netns: NetnsId, ifindex: u32) -> Option<&Link> {

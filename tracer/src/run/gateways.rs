@@ -27,23 +27,25 @@ fn found(roots: &Roots, survey: &Survey) -> Vec<Capability> {
     let programs = Programs::find();
     let stores = Stores::of_kernel(roots).ok();
     let ids = inventory.namespaces.keys();
-    let pods = ids.filter(|id| inventory.role(**id) == Role::Pod);
-    pods.filter_map(|id| {
-        let forwards = inventory.namespaces.get(id)?.forwards == Some(true);
-        // Where nothing is forwarded rules translate nobody else.
-        let netns = survey.netns(*id).filter(|_| forwards);
-        let rules = netns.zip(stores);
-        let rules = rules.and_then(|(at, stores)| rules::read(at, roots, stores, &programs).ok());
-        let gateway = inventory.gateway(*id, rules.as_ref())?;
-        Some(line(inventory, &gateway))
-    })
-    .collect()
+    let mut pods: Vec<_> = ids.filter(|id| inventory.role(**id) == Role::Pod).collect();
+    pods.sort_by_key(|id| inventory.called(**id));
+    pods.into_iter()
+        .filter_map(|id| {
+            let forwards = inventory.namespaces.get(id)?.forwards == Some(true);
+            // Where nothing is forwarded rules translate nobody else.
+            let netns = survey.netns(*id).filter(|_| forwards);
+            let rules = netns.zip(stores);
+            let rules =
+                rules.and_then(|(at, stores)| rules::read(at, roots, stores, &programs).ok());
+            let gateway = inventory.gateway(*id, rules.as_ref())?;
+            Some(line(inventory, &gateway))
+        })
+        .collect()
 }
 
 fn line(inventory: &Inventory, gateway: &Gateway) -> Capability {
-    let ns = inventory.namespaces.get(&gateway.netns);
-    let name = ns.and_then(|ns| ns.pod.as_ref().or(ns.name.as_ref()));
-    let name = name.map_or_else(|| gateway.netns.0.to_string(), Clone::clone);
+    let name = inventory.called(gateway.netns);
+    let name = name.map_or_else(|| gateway.netns.0.to_string(), str::to_owned);
     let signs: Vec<String> = gateway.signs.iter().map(ToString::to_string).collect();
     let signs = signs.join(", ");
     let why = match gateway.forwards {
