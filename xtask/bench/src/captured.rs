@@ -71,9 +71,10 @@ impl Capture {
             let n = turn * STRANGERS + number;
             let client = ([10, 50, (n >> 24) as u8, (n >> 16) as u8], n as u16);
             let server = ([10, 20, 30, 40], 5002);
+            // The traced connections' clients begin with an even number, and their servers with an odd one (`synth.rs`).
             let mut seq = [
-                (n as u32).wrapping_mul(2_246_822_519),
-                (n as u32).wrapping_mul(3_266_489_917),
+                (n as u32).wrapping_mul(2_246_822_519) | 1,
+                (n as u32).wrapping_mul(3_266_489_917) & !1,
             ];
             for (asks, flags, payload) in ENDS {
                 let (from, to) = if asks {

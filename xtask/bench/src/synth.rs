@@ -254,8 +254,8 @@ fn present_bits(conntrack: bool, local: bool) -> u32 {
 
 /// SYN, SYN-ACK, request, answer, FIN, FIN.
 fn print(connection: u64, packet: u64) -> RawFingerprint {
-    // Spread, so that no two connections look alike.
-    let client = (connection as u32).wrapping_mul(2_654_435_761);
+    // Spread, so that no two connections look alike; even, so that no stranger does (`captured.rs`).
+    let client = (connection as u32).wrapping_mul(2_654_435_761) << 1;
     let server = client ^ 0x5555_5555;
     let (seq, ack, tcp_flags) = match packet {
         0 => (client, 0, SYN),
