@@ -136,16 +136,17 @@ impl<'r> Walk<'_, 'r> {
             shadowed: outcome.shadowed.clone(),
         });
         let dst = (at.dst, end.dst.1);
-        let ended = match (end.fate == Fate::Passes, across.peer, at.hop) {
-            (true, Some(peer), Some(hop)) if at.has_legs_left() => {
+        let ended = match (end.fate == Fate::Passes, across.peer) {
+            (true, Some(peer)) if at.has_legs_left() => {
+                let hop = at.hop;
                 return Some(self.carried_on(at, peer, hop, end.src, dst));
             }
-            (true, Some(_), _) => Ended::Unknown,
-            (true, None, _) => Ended::Left {
+            (true, Some(_)) => Ended::Unknown,
+            (true, None) => Ended::Left {
                 netns: at.netns,
                 ifindex: across.to,
             },
-            (false, ..) => Ended::Stopped,
+            (false, _) => Ended::Stopped,
         };
         at.src = end.src.0;
         self.ended(at, ended, Some(dst.0));

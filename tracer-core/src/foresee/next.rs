@@ -39,12 +39,12 @@ impl<'r> Walk<'_, 'r> {
         inventory.role(pod) == Role::Pod && !inventory.owns(pod, dst)
     }
 
-    /// The same packet where it comes into the next namespace, in a frame to `hop`.
+    /// The same packet where it comes into the next namespace, by a router (`via`) or straight.
     pub(super) fn carried_on(
         &self,
         at: Carried<'r>,
         (netns, device): (NetnsId, u32),
-        hop: IpAddr,
+        via: Option<IpAddr>,
         (src, sport): (Option<IpAddr>, Option<u16>),
         (dst, dport): (IpAddr, Option<u16>),
     ) -> Carried<'r> {
@@ -54,7 +54,7 @@ impl<'r> Walk<'_, 'r> {
             netns,
             came: Some(master.unwrap_or(device)),
             port: master.map(|_| device),
-            hop: Some(hop),
+            hop: Some(via.unwrap_or(dst)),
             src,
             sport,
             dst,

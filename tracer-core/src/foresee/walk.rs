@@ -268,8 +268,7 @@ impl<'g, 'r> Walk<'g, 'r> {
                         }
                     }
                     (Some(next), Some(addr)) if at.has_legs_left() => {
-                        let hop = via.unwrap_or(addr);
-                        return Some(self.carried_on(at, next, hop, (src, sport), (addr, dst.1)));
+                        return Some(self.carried_on(at, next, via, (src, sport), (addr, dst.1)));
                     }
                     (Some(_), _) => Ended::Unknown,
                     (None, _) => Ended::Left {

@@ -1,19 +1,10 @@
 //! Changes that say the same, as people write them: `0.0.0.0/0, but for 10.12.3.0/24`.
 
 use super::table::table;
-use crate::report::MapChange;
+use crate::report::{Gathered, MapChange};
 use crate::space::number;
 use ipnet::IpNet;
 use std::collections::HashMap;
-
-/// Destinations of one sender that changed alike.
-#[derive(Clone, Debug)]
-pub struct Gathered<'c> {
-    /// One of the changes; its prefix is only one of theirs.
-    pub change: &'c MapChange,
-    /// Prefixes, each with those within it that this change leaves out.
-    pub prefixes: Vec<(IpNet, Vec<IpNet>)>,
-}
 
 /// Gathers a map's changes, in the order in which each kind comes first.
 #[must_use]

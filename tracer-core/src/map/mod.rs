@@ -20,7 +20,7 @@ mod tests;
 pub use alike::alike;
 pub use diff::diff;
 pub use edges::Space;
-pub use gather::{Gathered, gathered};
+pub use gather::gathered;
 
 use crate::foresee::{Forecast, Ground, Needs, Request, Sender, as_it_asks, foresee, said};
 use crate::inventory::Role;

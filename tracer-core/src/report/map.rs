@@ -109,6 +109,15 @@ pub struct MapChange {
     pub rule_after: Option<Rule>,
 }
 
+/// Destinations of one sender that changed alike.
+#[derive(Clone, Debug)]
+pub struct Gathered<'c> {
+    /// One of the changes; its prefix is only one of theirs.
+    pub change: &'c MapChange,
+    /// Prefixes, each with those within it that this change leaves out.
+    pub prefixes: Vec<(IpNet, Vec<IpNet>)>,
+}
+
 /// What a destination gets, without the rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SaidShort {

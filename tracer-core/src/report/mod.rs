@@ -33,7 +33,7 @@ pub use flow::{
     ConntrackView, End, Flow, Hop, Origin, OriginKind, OriginProcess, Packets, SourceCode, Verdict,
 };
 pub use handover::Sheet;
-pub use map::{Map, MapChange, NoWay, Said, SaidShort, SourceIs};
+pub use map::{Gathered, Map, MapChange, NoWay, Said, SaidShort, SourceIs};
 pub use point::{PointSeen, PointSum, PointView};
 pub use read::{BadReport, Item, Reader};
 pub use rewrite::{

@@ -56,7 +56,7 @@ pub(super) fn map(options: &MapOptions) -> Result<ExitStatus, Failure> {
             .map(|line| Line::MapChange(Box::new(line)));
         all(&mut sink, lines, summary)?;
     } else {
-        sink.write(&text::changes(&changes, look))?;
+        sink.write(&text::changes(&map::gathered(&changes), look))?;
     }
     Ok(status)
 }

@@ -4,8 +4,7 @@ use super::explain::{rule_name, who, word};
 use crate::render::escape;
 use crate::render::look::{Look, Role, pad, widest};
 use ipnet::IpNet;
-use tracer_core::map::gathered;
-use tracer_core::report::{Fate, Map, MapChange, NoWay, Rule, SaidShort, Sender, SourceIs};
+use tracer_core::report::{Fate, Gathered, Map, NoWay, Rule, SaidShort, Sender, SourceIs};
 
 /// A table for each sender.
 #[must_use]
@@ -100,13 +99,13 @@ fn short(said: &SaidShort) -> String {
 
 /// What changed: a line for each change, with the fewest prefixes that it takes.
 #[must_use]
-pub fn changes(changes: &[MapChange], look: Look) -> String {
+pub fn changes(changes: &[Gathered<'_>], look: Look) -> String {
     if changes.is_empty() {
         return "no destination gets another source than before\n".to_owned();
     }
     let mut out = String::new();
     let mut last: Option<&Sender> = None;
-    for gathered in gathered(changes) {
+    for gathered in changes {
         let change = gathered.change;
         if last != Some(&change.origin) {
             last = Some(&change.origin);

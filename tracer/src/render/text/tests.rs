@@ -500,7 +500,7 @@ mod property {
     use super::*;
     use proptest::prelude::*;
     use serde_json::Value;
-    use tracer_core::report::Line;
+    use tracer_core::report::{Gathered, Line};
 
     /// Every string in a report line, wherever it is.
     fn strings<'a>(value: &'a mut Value, out: &mut Vec<&'a mut Value>) {
@@ -535,7 +535,16 @@ mod property {
             Line::Summary(s) => groups(&s.groups, look) + &summary(s, look),
             Line::Explain(e) => explain(std::slice::from_ref(e), look),
             Line::Map(m) => map(&[(**m).clone()], look),
-            Line::MapChange(c) => changes(std::slice::from_ref(c), look),
+            Line::MapChange(c) => {
+                let prefixes = vec![(c.prefix, vec![c.prefix])];
+                changes(
+                    &[Gathered {
+                        change: c,
+                        prefixes,
+                    }],
+                    look,
+                )
+            }
             Line::Config(c) => config(c, look),
             Line::Plan(p) => plans(std::slice::from_ref(p), look),
             Line::Edit(e) => edit(e, look),
