@@ -260,12 +260,23 @@ fn chance_is_not_predicted_and_what_is_unknown_keeps_its_text() {
             [yes(Condition::Chance(text.into()))]
         );
     }
+    let ports = Condition::Compare {
+        field: Field::Phys,
+        op: Op::HasAny,
+        values: vec![Value::Number(1)],
+    };
+    assert_eq!(
+        tests(&rule("-m physdev ! --physdev-is-in -j A")),
+        [Test {
+            negated: true,
+            condition: ports
+        }]
+    );
     for text in [
         "-m u32 --u32 \"0x6&0xff=0x6\"",
         "-m bpf --bytecode \"4,48 0 0 9,21 0 1 6,6 0 0 1,6 0 0 0\"",
         "-m socket --transparent",
         "-m policy --dir out --pol ipsec",
-        "-m physdev ! --physdev-is-in",
         "-m set --match-set gone dst",
         "-m newmatch",
         "-m conntrack --ctreplsrc 10.0.0.1",

@@ -104,7 +104,7 @@ const RULES: &[(&str, &str, &str)] = &[
     (
         "-A KUBE-SERVICES -m set --match-set KUBE-EXTERNAL-IP dst,dst -m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ACCEPT",
         "kube-proxy",
-        "-m physdev ! --physdev-is-in",
+        "",
     ),
     ("-A PREROUTING -p tcp -j ISTIO_INBOUND", "Istio", ""),
     (
