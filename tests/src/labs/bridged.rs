@@ -9,34 +9,29 @@ use crate::lab::cast::PEER;
 use crate::lab::{Lab, Topology};
 use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
 
+const NEEDS: &[&str] = &["br_netfilter"];
+
 pub(super) const CASES: &[Case] = &[
     Case::new("bridge_with_netfilter", &[], || {
         bridge("1", "bridge_with_netfilter")
     })
-    .needs(&["br_netfilter"]),
+    .needs(NEEDS),
     Case::new("bridge_without_netfilter", &[], || {
         bridge("0", "bridge_without_netfilter")
     })
-    .needs(&["br_netfilter"]),
-    Case::new("bridge_that_asks_for_netfilter", &[], by_its_own_switch)
-        .on(NATIVE)
-        .needs(&["br_netfilter"]),
-    Case::new("bridged_is_exempt_by_physdev", &[], exempt)
-        .on(NATIVE)
-        .needs(&["br_netfilter"]),
-    Case::new("bridged_is_dropped_by_physdev", &[], dropped)
-        .on(NATIVE)
-        .needs(&["br_netfilter"]),
-    Case::new("bridged_by_nft", &[], by_nft)
-        .on(NATIVE)
-        .needs(&["br_netfilter"]),
-    Case::new("bridged_ipv6", &[], ipv6)
-        .on(NATIVE)
-        .needs(&["br_netfilter"]),
-    Case::new("bridged_to_another_by_dnat", &[], sent_elsewhere)
-        .on(NATIVE)
-        .needs(&["br_netfilter"]),
+    .needs(NEEDS),
+    native("bridge_that_asks_for_netfilter", by_its_own_switch),
+    native("bridged_is_exempt_by_physdev", exempt),
+    native("bridged_is_dropped_by_physdev", dropped),
+    native("bridged_by_nft", by_nft),
+    native("bridged_ipv6", ipv6),
+    native("bridged_to_another_by_dnat", sent_elsewhere),
 ];
+
+/// A lab that is held against what `explain` and `map` say, which is done on the machine's own kernel.
+const fn native(name: &'static str, run: fn() -> Result<()>) -> Case {
+    Case::new(name, &[], run).on(NATIVE).needs(NEEDS)
+}
 
 /// Two pods on one bridge of the node, and whether rules see what it passes on.
 fn bridged_pods(call: &str) -> Topology {

@@ -1,4 +1,4 @@
-//! What lies between pod and wire: VLAN, bond, bridge, loopback, XDP - and pods that come and go while the trace runs.
+//! What lies between pod and wire: VLAN, bond, loopback, XDP - and pods that come and go while the trace runs.
 
 use std::time::Duration;
 

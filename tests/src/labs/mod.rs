@@ -1,7 +1,6 @@
 //! The table of labs: what each shows, where it runs and what it needs.
 
 mod agreed;
-
 mod bridged;
 mod captured;
 mod changed;

@@ -1,7 +1,7 @@
 //! A packet that a bridge sent from one port to another, as the rules see it.
 
 use super::passage::Passage;
-use crate::evaluate::{Packet, Ports, Way};
+use crate::evaluate::{Packet, Way};
 use crate::inventory::{HandsOver, Inventory, Link};
 use crate::packet::Tuple;
 
@@ -37,14 +37,9 @@ impl<'a> Crossed<'a> {
         })
     }
 
-    /// Makes the packet what the rules see: the bridge is the device in and out.
+    /// Makes the packet what the rules see.
     pub(super) fn shown_as(&self, packet: &mut Packet) -> Way {
-        packet.iif = Some(self.bridge.name.clone());
-        packet.oif = packet.iif.clone();
-        packet.ports = Ports::Through {
-            from: self.from.name.clone(),
-            to: self.to.name.clone(),
-        };
+        packet.cross(Some(&self.bridge.name), [&self.from.name, &self.to.name]);
         Way::Bridged { shown: self.shown }
     }
 }

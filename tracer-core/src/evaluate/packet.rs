@@ -69,6 +69,16 @@ impl Packet {
         }
     }
 
+    /// Makes it one that a bridge sends from port to port: to the rules the bridge is the device in and out.
+    pub fn cross(&mut self, bridge: Option<&str>, [from, to]: [&str; 2]) {
+        self.iif = bridge.map(str::to_owned);
+        self.oif.clone_from(&self.iif);
+        self.ports = Ports::Through {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        };
+    }
+
     /// The hooks that it passes on its way, in order.
     pub(super) fn hooks(&self, way: Way) -> impl Iterator<Item = Hook> {
         let (first, then) = match (way, self.balanced) {

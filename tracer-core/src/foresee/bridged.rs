@@ -3,7 +3,7 @@
 
 use super::fare::{Ended, Leg};
 use super::walk::{Carried, Walk, packet};
-use crate::evaluate::{Assumption, End, Fate, Outcome, Packet, Ports, Way};
+use crate::evaluate::{Assumption, End, Fate, Outcome, Ports, Way};
 use crate::event::NetnsId;
 use crate::inventory::{HandsOver, Link, Namespace, Role};
 use crate::ruleset::Family;
@@ -101,16 +101,11 @@ impl<'r> Walk<'_, 'r> {
         across: &Across,
         shown: bool,
     ) -> Outcome<'r> {
-        let name = |index: &u32| here.links.get(index).map(|link| link.name.clone());
-        let bridge = name(&across.bridge);
+        let name = |index: u32| here.links.get(&index).map(|link| link.name.as_str());
         let port = |index| name(index).unwrap_or_default();
-        let packet = Packet {
-            ports: Ports::Through {
-                from: port(&across.from),
-                to: port(&across.to),
-            },
-            ..packet(at, self.proto, bridge.as_deref(), bridge.as_deref())
-        };
+        let bridge = name(across.bridge);
+        let mut packet = packet(at, self.proto, bridge, bridge);
+        packet.cross(bridge, [across.from, across.to].map(port));
         self.asked(at, here, &packet, Way::Bridged { shown })
     }
 

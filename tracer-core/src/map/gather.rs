@@ -2,7 +2,7 @@
 
 use super::table::table;
 use crate::report::{Gathered, MapChange};
-use crate::space::number;
+use crate::space::{last, number};
 use ipnet::IpNet;
 use std::collections::HashMap;
 
@@ -49,18 +49,17 @@ fn fewest(prefixes: &[IpNet]) -> Vec<(IpNet, Vec<IpNet>)> {
         .collect();
     ends.sort_unstable();
     let mut stretches = vec![(0, OUT)];
-    for (first, last) in ends {
+    for (first, end) in ends {
         match stretches.last_mut() {
             Some(open) if open.0 == first => open.1 = IN,
             _ => stretches.push((first, IN)),
         }
-        if let Some(next) = last.checked_add(1) {
+        if let Some(next) = end.checked_add(1) {
             stretches.push((next, OUT));
         }
     }
     // Behind the whole space nothing begins.
-    let end = if v4 { 1u128 << 32 } else { u128::MAX };
-    stretches.retain(|(start, _)| *start < end);
+    stretches.retain(|(start, _)| *start <= last(v4));
     let mut found: Vec<(IpNet, Vec<IpNet>)> = Vec::new();
     for (prefix, label) in table(v4, &stretches) {
         let around = found

@@ -280,8 +280,7 @@ impl Terrain {
 
     /// The name of a sender: its pod's, else its namespace's.
     pub(super) fn name(&self, sender: &Sender) -> Option<String> {
-        let ns = self.inventory.namespaces.get(&sender.netns)?;
-        ns.pod.clone().or_else(|| ns.name.clone())
+        self.inventory.called(sender.netns).map(str::to_owned)
     }
 }
 

@@ -226,8 +226,7 @@ fn pods(inventory: &Inventory, v4: bool) -> Vec<Sender> {
 }
 
 fn name(inventory: &Inventory, sender: &Sender) -> Option<String> {
-    let ns = inventory.namespaces.get(&sender.netns)?;
-    ns.pod.clone().or_else(|| ns.name.clone())
+    inventory.called(sender.netns).map(str::to_owned)
 }
 
 /// What becomes of each, with the rules of today or with others in one namespace.

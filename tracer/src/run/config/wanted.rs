@@ -75,9 +75,8 @@ fn verify(inventory: &Inventory, dest: IpNet, word: &str, options: &ExplainOptio
     let dst = prefixes::host(dest);
     let senders = foresee::senders(inventory, &BTreeMap::new(), dst.is_ipv4());
     let pod = senders.iter().find(|sender| sender.kind == OriginKind::Pod);
-    let ns = pod.and_then(|pod| inventory.namespaces.get(&pod.netns));
-    let name = ns.and_then(|ns| ns.pod.clone().or_else(|| ns.name.clone()));
-    let from = name.unwrap_or_else(|| "POD".to_owned());
+    let name = pod.and_then(|pod| inventory.called(pod.netns));
+    let from = name.unwrap_or("POD");
     let target = match options.port {
         Some(port) => std::net::SocketAddr::new(dst, port).to_string(),
         None => std::net::SocketAddr::new(dst, 443).to_string(),

@@ -133,8 +133,7 @@ impl Ground {
 
     /// What a namespace is called: its pod's name, else its own.
     fn name(&self, netns: NetnsId) -> String {
-        let known = self.inventory().namespaces.get(&netns);
-        let name = known.and_then(|ns| ns.pod.clone().or_else(|| ns.name.clone()));
+        let name = self.inventory().called(netns).map(str::to_owned);
         name.unwrap_or_else(|| format!("netns {}", netns.0))
     }
 
