@@ -142,8 +142,24 @@ impl<'r> World<'r> {
 
     /// What was already assumed of the packet as it is now.
     pub(super) fn recalled(&self, text: &str) -> Option<bool> {
-        let live = self.assumed.get(self.since..).unwrap_or_default();
-        live.iter().find(|a| a.text == text).map(|a| a.holds)
+        let found = self.live().iter().find(|a| a.text == text);
+        found.map(|a| a.holds)
+    }
+
+    /// What was assumed since the packet last changed.
+    fn live(&self) -> &[Assumption] {
+        self.assumed.get(self.since..).unwrap_or_default()
+    }
+
+    /// Stands for another world that is like this one: what both assumed stays, and is recalled where both would.
+    fn joins(&mut self, other: &Self) {
+        let mut live = self.live().to_vec();
+        live.retain(|a| other.live().contains(a));
+        self.assumed
+            .retain(|a| other.assumed.contains(a) && !live.contains(a));
+        self.assumed.dedup();
+        self.changed();
+        self.assumed.append(&mut live);
     }
 
     /// The packet changed: what was assumed of it before need not hold any more.
@@ -202,10 +218,7 @@ pub(super) fn merge<'r>(worlds: Vec<World<'r>>) -> Vec<World<'r>> {
     let mut merged: Vec<World<'r>> = Vec::with_capacity(worlds.len());
     for world in worlds {
         match merged.iter_mut().find(|other| other.alike(&world)) {
-            Some(other) => {
-                other.assumed.retain(|a| world.assumed.contains(a));
-                other.changed();
-            }
+            Some(other) => other.joins(&world),
             None => merged.push(world),
         }
     }
