@@ -111,21 +111,3 @@ proptest! {
         }
     }
 }
-
-/// Between two rules that ask for the same, one that asks something else of a source that is not known.
-#[test]
-fn what_was_assumed_is_not_forgotten_where_ways_meet() {
-    let text = nat(
-        "-A POSTROUTING -m iprange --src-range 10.77.1.8-10.77.1.12 -j RETURN\n\
-         -A POSTROUTING ! -s 10.77.1.10/32 -d 203.0.113.0/25 -j MARK --set-xmark 0x4000/0x4000\n\
-         -A POSTROUTING -m iprange --src-range 10.77.1.8-10.77.1.12 -j MASQUERADE\n",
-    );
-    let stores = ruleset(&[Legacy(&text)]);
-    let mut packet = tcp("10.77.2.10", "192.168.50.20", 8080, "veth-pod", "eth0");
-    packet.known.src = false;
-    let outcome = evaluate(&Rules::new(&stores), &packet, Way::Forwarded, &node());
-    assert!(
-        outcome.source().certain().is_some_and(|by| by.is_none()),
-        "{outcome:#?}"
-    );
-}

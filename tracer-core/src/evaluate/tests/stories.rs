@@ -192,3 +192,19 @@ fn c23_marked_before_ipvs() {
          near miss POSTROUTING 1: destination address is 10.96.0.50/32"
     );
 }
+
+/// Between two rules that ask for the same, one that asks something else of a source that is not known.
+#[test]
+fn what_was_assumed_is_not_forgotten_where_ways_meet() {
+    let rules = nat(
+        "-A POSTROUTING -m iprange --src-range 10.77.1.8-10.77.1.12 -j RETURN\n\
+         -A POSTROUTING ! -s 10.77.1.10/32 -d 203.0.113.0/25 -j MARK --set-xmark 0x4000/0x4000\n\
+         -A POSTROUTING -m iprange --src-range 10.77.1.8-10.77.1.12 -j MASQUERADE",
+    );
+    let mut packet = outward();
+    packet.known.src = false;
+    assert_eq!(
+        told(&[Legacy(&rules)], &packet, Way::Forwarded),
+        "kept from POSTROUTING 3 by [POSTROUTING 1]\npasses"
+    );
+}
