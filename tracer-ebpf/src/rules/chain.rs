@@ -1,4 +1,5 @@
-//! The last part of the search: from a chain, or from the expression itself, to the rule.
+//! The last part of the search: what is a chain, and from it, or from the expression itself, to the
+//! rule.
 
 use super::rule_offset;
 use super::walk::{Walk, state};
@@ -12,6 +13,26 @@ const FAMILY: u8 = (1 << 6) - 1;
 /// Set in every address of kernel memory, and never in a rule's header: handles are small. (The
 /// last header of a block is not initialised but for its lowest bit, which no address has.)
 const POINTER_BITS: u64 = 0x7f << 48;
+
+/// Goes to the chains of this chain's table, if it is a chain at all. What is none may be smaller
+/// than a chain, so that these reads reach into its neighbours in memory, and one sign alone may
+/// be there by accident: both the table's list and the chain's place in it must hold.
+#[inline(always)]
+pub(super) fn first_chain(walk: &mut Walk, chain: u64) -> Option<()> {
+    let table: u64 = memory::at(chain, rule_offset!(chain_table))?;
+    walk.head = table.wrapping_add(u64::from(rule_offset!(table_chains)));
+    walk.cursor = linked(walk.head)?;
+    linked(chain.wrapping_add(u64::from(rule_offset!(chain_list))))?;
+    Some(())
+}
+
+/// What follows this `struct list_head`, if it is one: then what follows leads back to it.
+#[inline(always)]
+pub(super) fn linked(node: u64) -> Option<u64> {
+    let next: u64 = memory::at(node, 0)?;
+    let back: u64 = memory::at(next, 8)?;
+    (back == node).then_some(next)
+}
 
 /// Goes to the first rule of a chain's block, if the expression lies in it.
 #[inline(always)]

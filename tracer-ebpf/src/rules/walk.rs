@@ -8,7 +8,7 @@
 //! the last header points back to the chain (`struct nft_rule_dp_last`). Before, they are a list of
 //! `struct nft_rule`.
 
-use super::chain::{block, expr, listed, rule, tail, text};
+use super::chain::{block, expr, first_chain, linked, listed, rule, tail, text};
 use super::rule_offset;
 use crate::memory;
 use tracer_common::{ABSENT, RawRuleHit, rule_store, rule_target};
@@ -61,8 +61,8 @@ pub(super) struct Walk {
     /// The list of entries below a hook entry.
     entries: u64,
     /// A table's chains: list head and current.
-    head: u64,
-    cursor: u64,
+    pub(super) head: u64,
+    pub(super) cursor: u64,
     pub(super) chain: u64,
     /// Rules: current, and the list's head or the block's end.
     pub(super) at: u64,
@@ -255,21 +255,11 @@ fn legacy(walk: &Walk, hit: &mut RawRuleHit, table: u64) -> Option<()> {
     Some(())
 }
 
-/// Whether this is a `struct xt_table`, by its name.
+/// Whether this is a `struct xt_table`, by its name, and its first member, which links the tables.
 #[inline(always)]
 fn is_table(at: u64) -> bool {
     let name: Option<[u8; 4]> = memory::at(at, rule_offset!(xt_name));
-    name.is_some_and(|name| TABLES.contains(&name))
-}
-
-/// Goes to the chains of this chain's table, if it is a chain at all.
-#[inline(always)]
-fn first_chain(walk: &mut Walk, chain: u64) -> Option<()> {
-    let table: u64 = memory::at(chain, rule_offset!(chain_table))?;
-    walk.head = table.wrapping_add(u64::from(rule_offset!(table_chains)));
-    walk.cursor = memory::at(walk.head, 0)?;
-    let back: u64 = memory::at(walk.cursor, 8)?;
-    (back == walk.head).then_some(())
+    name.is_some_and(|name| TABLES.contains(&name)) && linked(at).is_some()
 }
 
 #[inline(always)]
