@@ -9,15 +9,12 @@ use super::{PROBED, PROBES, TRACE, TRACED};
 use crate::lab::Lab;
 use crate::lab::cast::{self, RouteBack};
 use crate::labs::steps::{answered, same, watch};
-use crate::labs::{Case, Kernel};
+use crate::labs::Case;
 use crate::trace::Report;
 use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
 use Act::{Accept, Dnat, Masquerade, Redirect, Return, Snat};
 use Store::{IptablesNft, Legacy, Nft};
-
-/// Where kprobes are, and BTF that describes nftables.
-const DESCRIBED: &[Kernel] = &[Kernel::V6_1, Kernel::V6_12, Kernel::V7];
 
 pub(in crate::labs) const CASES: &[Case] = &[
     Case::new("rule_traced_exempt_legacy", &["A2"], || {
@@ -126,14 +123,13 @@ pub(in crate::labs) const CASES: &[Case] = &[
         probed(IptablesNft, Redirect)
     })
     .on(PROBED),
-    // By the built-in layout of 5.10 the rule behind an IPv6 masquerade is not found: it stays replayed there.
     Case::new("rule_probed_nft_masquerade", &[], || {
         probed(Nft, Masquerade)
     })
-    .on(DESCRIBED),
-    Case::new("rule_probed_nft_snat", &[], || probed(Nft, Snat)).on(DESCRIBED),
-    Case::new("rule_probed_nft_dnat", &[], || probed(Nft, Dnat)).on(DESCRIBED),
-    Case::new("rule_probed_nft_redirect", &[], || probed(Nft, Redirect)).on(DESCRIBED),
+    .on(PROBED),
+    Case::new("rule_probed_nft_snat", &[], || probed(Nft, Snat)).on(PROBED),
+    Case::new("rule_probed_nft_dnat", &[], || probed(Nft, Dnat)).on(PROBED),
+    Case::new("rule_probed_nft_redirect", &[], || probed(Nft, Redirect)).on(PROBED),
 ];
 
 /// A rule as a report tells it: its place, how it is known, and the way to it.
