@@ -203,7 +203,7 @@ fn malformed() -> Result<()> {
         (
             "source = \"node\"",
             "sorce = \"node\"",
-            "line 6: to[0].sorce: unknown field `sorce`, expected one of `dest`, `proto`, `from`, `source`, `replies_to`, `identity`, `agreed`, `note`",
+            "line 6: to[0].sorce: unknown field `sorce`, expected one of `dest`, `probe`, `proto`, `from`, `source`, `replies_to`, `identity`, `agreed`, `note`",
         ),
         (
             "replies_to = \"10.0.0.0/8\"",
