@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
 /// Kinds of BPF objects that have ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,18 +150,21 @@ pub fn attach_netfilter_drop(name: &str) -> Result<OwnedFd> {
     link(&program, 0, ATTACH_TYPE_NETFILTER, &FORWARD_OF_IPV4)
 }
 
-/// Makes a prefix tree of IPv4 destinations as Cilium's for its masquerade, and pins it there. It goes with the file system.
+/// Makes a prefix tree of destinations of one family as Cilium's for its masquerade, and pins it there. It goes with the file
+/// system.
 ///
 /// # Errors
 /// When the kernel refuses it, or the path is not in a BPF file system.
-pub fn pin_prefixes(path: &Path, nets: &[Ipv4Net]) -> Result<()> {
+pub fn pin_prefixes(path: &Path, nets: &[IpNet]) -> Result<()> {
     const MAP_CREATE: libc::c_long = 0;
     const MAP_UPDATE_ELEM: libc::c_long = 2;
     const OBJ_PIN: libc::c_long = 6;
     const LPM_TRIE: u32 = 11;
     const NO_PREALLOC: u32 = 1;
     let mut attr = [0u8; 128];
-    let words = [LPM_TRIE, 8, 1, 16_384, NO_PREALLOC]; // kind, sizes of key and value, entries, flags
+    let v6 = nets.iter().any(|net| net.addr().is_ipv6());
+    let key = 4 + if v6 { 16 } else { 4 };
+    let words = [LPM_TRIE, key, 1, 16_384, NO_PREALLOC]; // kind, sizes of key and value, entries, flags
     for (to, word) in attr.chunks_exact_mut(4).zip(words) {
         to.copy_from_slice(&word.to_ne_bytes());
     }
@@ -168,7 +172,10 @@ pub fn pin_prefixes(path: &Path, nets: &[Ipv4Net]) -> Result<()> {
     let fd = u32::try_from(map.as_raw_fd())?;
     for net in nets {
         let mut key = u32::from(net.prefix_len()).to_ne_bytes().to_vec();
-        key.extend(net.network().octets());
+        match net.network() {
+            IpAddr::V4(addr) => key.extend(addr.octets()),
+            IpAddr::V6(addr) => key.extend(addr.octets()),
+        }
         let value = [0u8];
         let mut attr = [0u8; 128];
         attr[..4].copy_from_slice(&fd.to_ne_bytes());

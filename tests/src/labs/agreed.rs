@@ -54,7 +54,8 @@ fn probed() -> Result<()> {
     let (lab, _servers) = lab_with_servers("agreed")?;
     let files = Files::new(&lab)?;
     let file = contract(&lab, &files, "preserved")?;
-    let run = || Srctrace::new(&lab, &["--contract", &file, "--probe"]).run_to_end();
+    let run_with = |file: &str| Srctrace::new(&lab, &["--contract", file, "--probe"]).run_to_end();
+    let run = || run_with(&file);
     let mut report = run()?;
     same("the status", report.status, Some(0)).context(report.stderr.clone())?;
     same(
@@ -65,6 +66,19 @@ fn probed() -> Result<()> {
     without_ports(&mut report)?;
     let names = Names::of(&[(&lab, "")]);
     compare("a12_contract_probed", &report, &names)?;
+    // An entry for a prefix names the address that is asked.
+    let text = std::fs::read_to_string(&file)?.replace(
+        "\"10.30.0.10:443\"",
+        "\"10.30.0.0/16\"\nprobe = \"10.30.0.10:443\"",
+    );
+    let prefix = run_with(&files.write("prefix.toml", text.as_bytes())?)?;
+    same("the status of a prefix", prefix.status, Some(0)).context(prefix.stderr.clone())?;
+    let exempt = EXEMPT_LINE.replace("10.30.0.10:443", "10.30.0.0/16");
+    same(
+        "the tickets of a prefix",
+        tickets(&prefix)?,
+        vec![PEER_LINE.to_owned(), exempt],
+    )?;
 
     lab.iptables_legacy("node", "-t nat -I IP-MASQ -d 10.20.0.0/16 -j RETURN")?;
     let mut broken = run()?;
@@ -189,7 +203,7 @@ fn malformed() -> Result<()> {
         (
             "source = \"node\"",
             "sorce = \"node\"",
-            "line 6: to[0].sorce: unknown field `sorce`, expected one of `dest`, `proto`, `from`, `source`, `replies_to`, `identity`, `agreed`, `note`",
+            "line 6: to[0].sorce: unknown field `sorce`, expected one of `dest`, `probe`, `proto`, `from`, `source`, `replies_to`, `identity`, `agreed`, `note`",
         ),
         (
             "replies_to = \"10.0.0.0/8\"",

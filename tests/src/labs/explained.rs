@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result};
 use super::steps::{masquerade, masqueraded_pod, same, same_text, watch};
 use super::{Case, NATIVE};
 use crate::lab::Lab;
-use crate::lab::cast::{self, EXEMPT, PEER, RouteBack};
+use crate::lab::cast::{self, EXEMPT, PEER, PEER6, RouteBack};
 use crate::trace::expect::compare;
 use crate::trace::{Files, Names, Srctrace};
 use crate::traffic::{Behaviour, StreamCall, StreamServer};
@@ -136,7 +136,14 @@ fn stopped() -> Result<()> {
         "explain_dropped",
         &["10.20.30.40:53", "--proto", "udp"],
     )?;
-    held(&lab, "explain_no_way", &["10.66.0.1", "--proto", "tcp"])
+    held(&lab, "explain_no_way", &["10.66.0.1", "--proto", "tcp"])?;
+    // Asked for a way, the kernel would give one.
+    lab.run("node", "sysctl -qw net.ipv6.conf.all.forwarding=0")?;
+    held(
+        &lab,
+        "explain_ipv6_not_forwarded",
+        &[PEER6, "--proto", "tcp"],
+    )
 }
 
 /// The machine is gone: its recording has the rules.

@@ -28,7 +28,7 @@ const OF_ITSELF: &str =
 
 fn lab() -> Result<Lab> {
     let mut net = cast::one_pod("forwarders", RouteBack::Known);
-    for (name, n) in [("vpn", 9), ("egress", 7), ("stuck", 8)] {
+    for (name, n) in [("vpn", 9), ("egress", 7), ("stuck", 8), ("six", 6)] {
         cast::pod(&mut net, name, n);
     }
     net.forward("vpn").forward("egress").forward("pod");
@@ -36,9 +36,13 @@ fn lab() -> Result<Lab> {
         .addr("vpn", "tun0", "10.8.0.1/24")
         .addr("client", "tun0", "10.8.0.2/24")
         .veth(("stuck", "tun0"), ("client2", "tun0"))
-        .addr("stuck", "tun0", "10.9.0.1/24");
+        .addr("stuck", "tun0", "10.9.0.1/24")
+        .veth(("six", "tun0"), ("client6", "tun0"))
+        .addr("six", "tun0", "fd08::1/64");
     let lab = net.up()?;
     lab.sysctl("stuck", "ipv4/ip_forward", "0")?;
+    lab.sysctl("six", "ipv4/ip_forward", "0")?;
+    lab.sysctl("six", "ipv6/conf/all/forwarding", "1")?;
     lab.restore("vpn", "iptables-legacy-restore", OF_THE_POOL)?;
     lab.restore("egress", "iptables-legacy-restore", OF_ALL)?;
     lab.restore("pod", "iptables-legacy-restore", OF_ITSELF)?;
@@ -69,7 +73,11 @@ fn known() -> Result<()> {
     let should = [
         (
             "gateway egress",
-            "forwards for others: net.ipv4.ip_forward=1 there, and its own NAT rule iptables-legacy nat/EGRESS 1",
+            "forwards for others: net.ipv4.ip_forward=1 and net.ipv6.conf.all.forwarding=1 there, and its own NAT rule iptables-legacy nat/EGRESS 1",
+        ),
+        (
+            "gateway six",
+            "forwards for others, IPv6 only: net.ipv6.conf.all.forwarding=1 there, and its second device tun0",
         ),
         (
             "gateway stuck",
@@ -77,7 +85,7 @@ fn known() -> Result<()> {
         ),
         (
             "gateway vpn",
-            "forwards for others: net.ipv4.ip_forward=1 there, and its second device tun0, \
+            "forwards for others: net.ipv4.ip_forward=1 and net.ipv6.conf.all.forwarding=1 there, and its second device tun0, \
              its own NAT rule iptables-legacy nat/POSTROUTING 1",
         ),
     ];

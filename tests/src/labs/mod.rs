@@ -9,6 +9,7 @@ mod contained;
 mod contract;
 mod counts;
 mod covers;
+mod datapath;
 mod debug_container;
 mod denied;
 mod drops;
@@ -279,11 +280,13 @@ fn late() -> Vec<&'static [Case]> {
         vpn::CASES,
         drops::traced::PROBED_CASES,
         explained::CASES,
+        datapath::CASES,
         mapped::CASES,
         overlays::VIRTUAL_CASES,
         proxies::CLSACT_CASES,
         config::CASES,
         ladder::CASES,
         ladder::client::CASES,
+        ladder::far::CASES,
     ]
 }

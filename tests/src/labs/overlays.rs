@@ -6,10 +6,10 @@
 
 use anyhow::Result;
 
-use super::steps::{answered, hold, same, watch};
+use super::steps::{A_MOMENT, answered, hold, same, watch};
 use super::{Case, Kernel};
 use crate::lab::{Lab, Topology};
-use crate::traffic::{Behaviour, StreamCall, StreamServer};
+use crate::traffic::{Behaviour, Outcome, StreamCall, StreamServer};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("overlay_vxlan_kept", &["C1"], || {
@@ -63,8 +63,19 @@ pub(super) const VIRTUAL_CASES: &[Case] = &[
     })
     .on(VIRTUAL)
     .needs(&["ip_gre"]),
+    Case::new("overlay_ipip_mark_survives", &[], || {
+        lost("overlay_ipip_mark_survives", &IPIP)
+    })
+    .on(LATE)
+    .needs(&["ipip"]),
+    Case::new("overlay_gre_mark_survives", &[], || {
+        lost("overlay_gre_mark_survives", &GRE)
+    })
+    .on(LATE)
+    .needs(&["ip_gre"]),
 ];
 
+const LATE: &[Kernel] = &[Kernel::V6_12];
 const VIRTUAL: &[Kernel] = &[Kernel::V5_10, Kernel::V6_1, Kernel::V6_12, Kernel::V7];
 
 /// A kind of tunnel: what `ip link add ov0` is told on a node, by its own and the other's underlay address.
@@ -222,6 +233,20 @@ fn play(name: &str, kind: &Kind, story: &Story) -> Result<()> {
         story.claims
     );
     hold(&lab, &report, name, &[&claims], story.findings)
+}
+
+/// As [`BOTH`], where the packet around has no ports: nothing comes back.
+fn lost(name: &str, kind: &Kind) -> Result<()> {
+    let lab = up(kind)?;
+    nat(&lab, BOTH.rules)?;
+    let _far = StreamServer::start(&lab, "pod2", "10.77.2.11:8080", Behaviour::Answer)?;
+    let report = watch(&lab, &["10.77.2.11:8080"], 1, || {
+        let call = StreamCall::new("pod", "10.77.2.11:8080", 43_210).patience(A_MOMENT);
+        same("the answer", call.run(&lab)?, Outcome::Silence)
+    })?;
+    let claims = "tcp 10.77.1.10:43210 > 10.77.2.11:8080 from pod pod
+        source-rewritten, on the wire 10.244.0.10, reply-lost";
+    hold(&lab, &report, name, &[claims], BOTH.findings)
 }
 
 fn nat(lab: &Lab, rules: &str) -> Result<()> {

@@ -130,8 +130,18 @@ pub(super) fn hold(
         flows,
         findings,
     };
-    expected.hold(report, &Names::of(&[(lab, "")]))?;
+    expected.hold(&with_one_port(report), &Names::of(&[(lab, "")]))?;
     foretold::agrees(lab, report)
+}
+
+/// Tunnels of labs that are told to send from ports 40000 to 40001 take the first; Linux 7 takes either, by a hash. (A range of
+/// one port is none to Linux.) So the second counts as the first.
+fn with_one_port(report: &Report) -> Report {
+    let mut report = report.clone();
+    for line in &mut report.lines {
+        *line = line.replace("40001", "40000");
+    }
+    report
 }
 
 /// Takes the ports of the kernel's choice out of a report, so that whole reports compare: a probe has such.

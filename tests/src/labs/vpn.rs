@@ -40,7 +40,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// The second: conntrack is asked which flow carries the tunnel.
-const NEEDS: &[&str] = &["tun", "nf_conntrack_netlink"];
+pub(super) const NEEDS: &[&str] = &["tun", "nf_conntrack_netlink"];
 const BY_TCP_443: &str = "tcp 10.8.0.2:43210 > 10.20.30.40:443 from gateway vpn";
 
 /// One thing that may be right or wrong about a VPN pod.
@@ -202,6 +202,14 @@ fn play(story: &Story) -> Result<()> {
     let report = watch(&lab, &["--dest", PEER], closes, || call(&lab, story))?;
     let claims = format!("{BY_TCP_443}\n{}", story.claims);
     hold(&lab, &report, story.name, &[&claims], story.findings)
+}
+
+/// A VPN pod that changes no source, and its connected client.
+pub(super) fn kept() -> Result<(Lab, OpenVpn)> {
+    let lab = ground(&KEPT).up()?;
+    lab.restore("node", "iptables-legacy-restore", TO_THE_POD)?;
+    let vpn = OpenVpn::start(&lab, "vpn", "udp", &[CLIENT])?;
+    Ok((lab, vpn))
 }
 
 /// By TCP the server's socket itself names its peer.

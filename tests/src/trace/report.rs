@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 /// Everything that came out of one run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Report {
     /// Standard output, line by line.
     pub lines: Vec<String>,

@@ -45,6 +45,8 @@ struct File {
 struct Entry {
     #[serde(deserialize_with = "dest")]
     dest: Dest,
+    #[serde(default, deserialize_with = "probe")]
+    probe: Option<Dest>,
     #[serde(default, deserialize_with = "proto")]
     proto: Option<Proto>,
     #[serde(default)]
@@ -126,6 +128,7 @@ impl Entry {
         Terms {
             line,
             dest: self.dest,
+            probe: self.probe,
             proto: self.proto,
             from: Senders {
                 pods: self.from.pods,
@@ -182,8 +185,31 @@ fn consistent(terms: &Terms) -> Result<(), (&'static str, String)> {
     if let Some(net) = terms.from.cidrs.iter().find(|net| !family(net)) {
         return Err(("from.cidrs", other(&net.to_string())));
     }
+    if let Some(probe) = terms.probe {
+        probes(terms, probe).map_err(|why| ("probe", why))?;
+    }
     if terms.dest.port.is_some() && terms.proto.is_some_and(Proto::is_icmp) {
         return Err(("dest", "ICMP has no ports; leave the port out".to_owned()));
+    }
+    Ok(())
+}
+
+/// What of an entry's own destination cannot be asked.
+fn probes(terms: &Terms, probe: Dest) -> Result<(), String> {
+    let dest = terms.dest;
+    if !probe.is_single() {
+        return Err(format!(
+            "{probe} is a prefix: give one address of dest, {dest}"
+        ));
+    }
+    if !dest.net.contains(&probe.net) {
+        return Err(format!("{probe} is none of dest, {dest}"));
+    }
+    if probe.port.is_some() && dest.port.is_some() && probe.port != dest.port {
+        return Err(format!("{probe} has another port than dest, {dest}"));
+    }
+    if probe.port.is_some() && terms.proto.is_some_and(Proto::is_icmp) {
+        return Err("ICMP has no ports; leave the port out".to_owned());
     }
     Ok(())
 }
@@ -224,6 +250,10 @@ fn dest<'de, D: Deserializer<'de>>(from: D) -> Result<Dest, D::Error> {
             "{text:?} is no destination: give 10.20.30.40, 10.20.30.40:443, [fd50::20]:443 or 10.20.0.0/16 (no host bits set)"
         ))
     })
+}
+
+fn probe<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Dest>, D::Error> {
+    dest(from).map(Some)
 }
 
 fn parse_dest(text: &str) -> Option<Dest> {

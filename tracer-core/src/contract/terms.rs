@@ -22,6 +22,9 @@ pub struct Terms {
     pub line: usize,
     /// To where.
     pub dest: Dest,
+    /// Where a probe goes, one address of `dest`; `None`: to `dest`, where that is one address.
+    #[serde(default)]
+    pub probe: Option<Dest>,
     /// By which protocol; `None`: any.
     pub proto: Option<Proto>,
     /// From whom.
@@ -95,6 +98,14 @@ pub struct Agreed {
 }
 
 impl Terms {
+    /// Where a probe goes; `None`: `dest` is a prefix, and no address of it is named.
+    #[must_use]
+    pub fn probed(&self) -> Option<(IpAddr, Option<u16>)> {
+        let to = self.probe.unwrap_or(self.dest);
+        to.is_single()
+            .then(|| (to.net.addr(), to.port.or(self.dest.port)))
+    }
+
     /// Whether it is about this flow's destination.
     #[must_use]
     pub fn is_for(&self, flow: &Flow) -> bool {
@@ -159,10 +170,17 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
+impl Dest {
+    /// Whether it is one address.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        self.net.prefix_len() == self.net.max_prefix_len()
+    }
+}
+
 impl fmt::Display for Dest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let single = self.net.prefix_len() == self.net.max_prefix_len();
-        match (single, self.port) {
+        match (self.is_single(), self.port) {
             (true, Some(port)) => write!(f, "{}", SocketAddr::new(self.net.addr(), port)),
             (true, None) => write!(f, "{}", self.net.addr()),
             (false, Some(port)) => write!(f, "{} port {port}", self.net),

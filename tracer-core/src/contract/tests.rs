@@ -97,6 +97,13 @@ fn errors_say_line_key_and_what_is_accepted() {
         ("[[to]]", "[[too]]"),
         ("dest = \"fd50::/16\"", "dest = \"fd50::/16"),
         ("note =", "note"),
+        ("fd50::/16\"\n", "fd50::/16\"\nprobe = \"fd50::/64\"\n"),
+        ("fd50::/16\"\n", "fd50::/16\"\nprobe = \"fd51::1\"\n"),
+        (
+            "fd50::/16\"\n",
+            "fd50::/16\"\nprobe = \"[fd50::1]:443\"\nproto = \"icmp\"\n",
+        ),
+        ("40:443\"\n", "40:443\"\nprobe = \"10.20.30.40:80\"\n"),
     ] {
         all.push_str(&format!(
             "{} -> {}\n  {}\n",

@@ -1,17 +1,19 @@
 //! What the ways of a packet come to: each different answer once, with what must hold for it.
 
+use super::datapath::{Decider, decider};
 use super::fare::{Ended, Fare, Leg};
 use super::{Forecast, Ground, Request, Sender, doubts};
-use crate::attribute::{hook, is_service, role_word, view, would_stop};
+use crate::attribute::{hook, is_service, role_word, view};
 use crate::evaluate::{Assumption, Decision, Target, Way};
 use crate::event::NetnsId;
-use crate::inventory::{Inventory, Refusal, Role};
+use crate::inventory::{Inventory, Role};
 use crate::report::{
     AddrPort, Fate, Finding, NoWay, OriginKind, Rewrite, RewriteAgent, RewriteDirection,
     RewriteEvidence, RewriteField, Rule, RuleEvidence, SourceCode, Where,
 };
 use crate::verdict::agent_words;
 use crate::verdict::rules::{self, decided, kept};
+use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// One answer.
@@ -82,97 +84,55 @@ impl Answer {
 }
 
 /// Reads one way.
-struct Reader<'a, 'g, 'r> {
-    ground: &'a Ground<'g, 'r>,
+pub(super) struct Reader<'a, 'g, 'r> {
+    pub(super) ground: &'a Ground<'g, 'r>,
     sender: &'a Sender,
-    fare: &'a Fare<'r>,
+    pub(super) fare: &'a Fare<'r>,
 }
 
 impl<'r> Reader<'_, '_, 'r> {
     fn answer(&self) -> Answer {
         let inventory = self.ground.inventory;
         let programs = doubts::programs(self.fare, inventory);
-        let past = programs.iter().find(|program| program.decides());
-        let mut answer = match (past, self.fare.ended) {
-            (Some(_), _) => self.untold("a program on the way decides what becomes of it"),
-            (None, Ended::Stopped) => self.stopped(),
-            (None, Ended::Refused(netns, refusal)) => self.refused(netns, refusal),
-            (None, Ended::Nobody { netns, ifindex }) => self.nobody(netns, ifindex),
-            (None, Ended::Unknown) => self.untold("it cannot be told what would become of it"),
-            (None, Ended::Left { .. } | Ended::Delivered(_)) => self.arrives(),
+        let past = programs.iter().any(doubts::OnTheWay::decides);
+        let by = past.then(|| decider(self.ground, self.sender, self.fare.dst));
+        let mut answer = match &by {
+            None | Some(Decider::Rules(_)) => self.by_rules(),
+            Some(Decider::List { entry, .. }) => self.by_list(*entry),
+            Some(Decider::Programs) => {
+                self.untold("a program on the way decides what becomes of it")
+            }
         };
-        answer
-            .findings
-            .extend(programs.iter().map(doubts::OnTheWay::finding));
+        let met = programs.iter().map(|program| program.finding(by.as_ref()));
+        answer.findings.extend(met);
         answer.when.clone_from(&self.fare.assumed);
         answer
     }
 
-    fn untold(&self, text: &str) -> Answer {
-        Answer {
-            source: SourceCode::SourceUnknown,
-            source_on_wire: None,
-            dest_on_wire: None,
-            fate: Fate::Unknown,
-            no_way: None,
-            place: None,
-            rule: None,
-            marked_by: None,
-            findings: Vec::new(),
-            text: text.to_owned(),
-            when: Vec::new(),
+    /// What the rules make of it.
+    fn by_rules(&self) -> Answer {
+        match self.fare.ended {
+            Ended::Stopped => self.stopped(),
+            Ended::Refused(netns, refusal) => self.refused(netns, refusal),
+            Ended::Nobody { netns, ifindex } => self.nobody(netns, ifindex),
+            Ended::Unknown => self.untold("it cannot be told what would become of it"),
+            Ended::Left { .. } | Ended::Delivered(_) => self.arrives(),
         }
     }
 
-    fn stopped(&self) -> Answer {
-        let leg = self.fare.legs.last();
-        let rule = leg.and_then(|leg| would_stop(&leg.end.fate));
-        let by = rule.as_ref().map_or(String::new(), |rule| {
-            format!(" by {}", rules::stopper_name(rule))
-        });
-        let place = leg.map_or(String::new(), |leg| self.in_words(leg.netns));
-        Answer {
-            fate: Fate::Dropped,
-            place: leg.map(|leg| self.whose(leg)),
-            rule,
-            ..self.untold(&format!("it would be dropped {place}{by}"))
+    /// Programs decide, and keep the source by their list. Whether the packet meets the rules is not known: so it is kept
+    /// where these would keep it, too.
+    fn by_list(&self, entry: IpNet) -> Answer {
+        let answer = self.by_rules();
+        if answer.source != SourceCode::SourcePreserved {
+            return self.untold(&format!(
+                "{entry} of Cilium's list keeps the source; whether the packet meets the rules, which would not let it \
+                 leave so, cannot be told"
+            ));
         }
-    }
-
-    fn refused(&self, netns: NetnsId, refusal: Refusal) -> Answer {
-        let (no_way, why) = match refusal {
-            Refusal::NoRoute => (NoWay::NoRoute, "no route"),
-            Refusal::Unreachable => (
-                NoWay::Unreachable,
-                "unreachable (a route says so, or forwarding is off)",
-            ),
-            Refusal::Prohibited => (NoWay::Prohibited, "prohibited by a route"),
-            Refusal::Blackhole => (NoWay::Blackhole, "a blackhole route"),
-            Refusal::ReversePath => (
-                NoWay::ReversePath,
-                "its source may not come in there (reverse-path check)",
-            ),
-        };
-        let to = self
-            .fare
-            .dst
-            .map_or(String::new(), |dst| format!(" to {dst}"));
-        let place = self.in_words(netns);
         Answer {
-            fate: Fate::NoRoute,
-            no_way: Some(no_way),
-            ..self.untold(&format!("there is no way{to} {place}: {why}"))
-        }
-    }
-
-    fn nobody(&self, netns: NetnsId, ifindex: u32) -> Answer {
-        let link = self.ground.inventory.link(netns, ifindex);
-        let device = link.map_or("a device", |link| link.name.as_str());
-        let place = self.in_words(netns);
-        Answer {
-            fate: Fate::NoRoute,
-            no_way: Some(NoWay::Nobody),
-            ..self.untold(&format!("nobody behind {device} {place} has that address"))
+            text: format!("{}; {entry} of Cilium's list exempts it", answer.text),
+            ..answer
         }
     }
 
@@ -306,7 +266,7 @@ impl<'r> Reader<'_, '_, 'r> {
     }
 
     /// A namespace in a sentence.
-    fn in_words(&self, netns: NetnsId) -> String {
+    pub(super) fn in_words(&self, netns: NetnsId) -> String {
         let inventory: &Inventory = self.ground.inventory;
         match (inventory.role(netns), inventory.called(netns)) {
             (Role::Node, _) => "on the node".to_owned(),
@@ -315,7 +275,7 @@ impl<'r> Reader<'_, '_, 'r> {
         }
     }
 
-    fn whose(&self, leg: &Leg<'_>) -> Where {
+    pub(super) fn whose(&self, leg: &Leg<'_>) -> Where {
         let own = leg.netns == self.sender.netns && self.sender.kind == OriginKind::Pod;
         match self.ground.inventory.role(leg.netns) {
             Role::Node => Where::Node,

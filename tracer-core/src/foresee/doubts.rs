@@ -1,6 +1,7 @@
 //! Programs on the way, which may send a packet past the rules.
 
 use super::Fare;
+use super::datapath::Decider;
 use crate::event::{Dir, NetnsId};
 use crate::inventory::{Attached, Inventory};
 use crate::report::{Code, Finding, Severity};
@@ -35,33 +36,28 @@ pub(super) fn programs<'a>(fare: &Fare<'_>, inventory: &'a Inventory) -> Vec<OnT
 }
 
 impl OnTheWay<'_> {
-    /// Whether it is of a data path that sends packets out and translates them itself: Cilium's (its
-    /// programs' names, bpf/bpf_lxc.c, bpf_host.c and bpf_overlay.c).
+    /// Whether it is of a data path that sends packets out and translates them itself.
     pub(super) fn decides(&self) -> bool {
-        let name = self.program.name.as_deref().unwrap_or_default();
-        name.starts_with("cil_") || name.starts_with("tail_") && name.contains("nodeport")
+        is_ciliums(self.program)
     }
 
-    /// What that means.
-    pub(super) fn finding(&self) -> Finding {
+    /// What that means; of Cilium's programs by who decides.
+    pub(super) fn finding(&self, decider: Option<&Decider>) -> Finding {
         let side = match self.dir {
             Dir::Ingress => "ingress",
             Dir::Egress => "egress",
         };
         let what = format!("{} at {side} of {}", self.program.words(), self.device);
-        let (severity, text) = match self.decides() {
-            true => (
-                Severity::Warning,
-                format!(
-                    "{what} is Cilium's: it may send the packet on and translate it itself; iptables and nftables do not decide here"
-                ),
-            ),
-            false => (
-                Severity::Info,
-                format!(
-                    "{what} is met on the way: what it does to the packet is not told by rules"
-                ),
-            ),
+        let decider = decider.filter(|_| self.decides());
+        let severity = match decider {
+            None | Some(Decider::Rules(_)) => Severity::Info,
+            Some(_) => Severity::Warning,
+        };
+        let text = match decider {
+            Some(decider) => format!("{what} {}", decider.words()),
+            None => {
+                format!("{what} is met on the way: what it does to the packet is not told by rules")
+            }
         };
         Finding {
             text,
@@ -71,8 +67,16 @@ impl OnTheWay<'_> {
             )),
             data: serde_json::json!({
                 "device": self.device, "side": side, "program": self.program.name, "id": self.program.id,
+                "decided_by": decider.map(Decider::data),
             }),
+            rule: decider.and_then(Decider::rule),
             ..finding(Code::ProgramDecides, severity)
         }
     }
+}
+
+/// Cilium's, by its programs' names (bpf/bpf_lxc.c, bpf_host.c and bpf_overlay.c).
+pub(super) fn is_ciliums(program: &Attached) -> bool {
+    let name = program.name.as_deref().unwrap_or_default();
+    name.starts_with("cil_") || name.starts_with("tail_") && name.contains("nodeport")
 }

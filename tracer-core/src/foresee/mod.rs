@@ -10,13 +10,16 @@
 
 mod answer;
 mod bridged;
+mod datapath;
 mod doubts;
+mod ends;
 mod fare;
 mod next;
 mod route;
 mod said;
 mod senders;
 mod sources;
+mod stretches;
 mod told;
 mod turns;
 mod walk;
@@ -30,7 +33,8 @@ pub use told::{grouped, tell};
 
 use crate::evaluate::Rules;
 use crate::event::NetnsId;
-use crate::inventory::Inventory;
+use crate::inventory::{Attached, Inventory};
+use crate::masqconfig::Pinned;
 use crate::packet::Proto;
 use crate::report::OriginKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +49,8 @@ pub struct Ground<'g, 'r> {
     pub rules: &'g BTreeMap<NetnsId, Rules<'r>>,
     /// What the kernel said of its ways; what it was not asked is taken from the inventory.
     pub routes: &'g Routes,
+    /// The destinations that Cilium's data path exempts, where its maps were found.
+    pub pinned: Option<&'g Pinned>,
 }
 
 /// Who would send a packet.
@@ -113,4 +119,10 @@ impl Needs {
 #[must_use]
 pub fn foresee<'r>(ground: &Ground<'_, 'r>, sender: &Sender, request: &Request) -> Forecast<'r> {
     walk::Walk::of(ground, sender, request)
+}
+
+/// Whether this is a program of Cilium's data path.
+#[must_use]
+pub fn is_ciliums(program: &Attached) -> bool {
+    doubts::is_ciliums(program)
 }

@@ -1,8 +1,9 @@
 //! Ways: as the kernel told them, else as the main routing table gives them.
 
+use super::stretches::Stretches;
 use crate::event::NetnsId;
 use crate::inventory::{Inventory, Link, Namespace, Refusal, Route, RouteAnswer, RouteQuestion};
-use crate::space::{addr, number, specials};
+use crate::space::addr;
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -59,6 +60,12 @@ pub struct Routed {
     /// The source that the namespace itself would take.
     pub src: Option<IpAddr>,
 }
+
+/// Of a namespace that does not forward.
+const REFUSED: Routed = Routed {
+    answer: RouteAnswer::Refused(Refusal::Unreachable),
+    src: None,
+};
 
 impl Routes {
     /// Keeps an answer; `None`: the kernel did not give one.
@@ -135,8 +142,18 @@ impl Routes {
             },
             _ => routed,
         };
-        told.map(own)
-            .or_else(|| by_tables(inventory.namespaces.get(&netns)?, question))
+        let here = inventory.namespaces.get(&netns);
+        let routed = told.map(own).or_else(|| by_tables(here?, question));
+        // Asked for a way, the kernel does not say that it forwards no IPv6 packets (net/ipv6/ip6_output.c, `ip6_forward`).
+        let forwarded = |routed: &Routed| {
+            let on = matches!(routed.answer, RouteAnswer::Out { .. });
+            on && question.came.is_some()
+        };
+        let off = here.and_then(|here| here.forwards(question.dst.is_ipv4())) == Some(false);
+        routed.map(|routed| match off && forwarded(&routed) {
+            true => REFUSED,
+            false => routed,
+        })
     }
 
     /// Where destinations begin that the routes of some namespace tell from those before, as numbers in order.
@@ -162,48 +179,6 @@ impl Routes {
             asked.src = asked.src.filter(|_| !steering.sources.is_empty());
         }
         asked
-    }
-}
-
-/// The destinations that the routes of a namespace do not tell apart.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Stretches {
-    v4: Vec<u128>,
-    v6: Vec<u128>,
-}
-
-impl Stretches {
-    fn of(nets: &[IpNet]) -> Self {
-        let of = |v4: bool| {
-            let all = nets.iter().copied().chain(specials(v4));
-            let mine = all.filter(|net| net.addr().is_ipv4() == v4);
-            let ends = mine.flat_map(|net| {
-                [
-                    Some(number(net.network())),
-                    number(net.broadcast()).checked_add(1),
-                ]
-            });
-            let mut starts: Vec<u128> = ends.flatten().chain([0]).collect();
-            starts.sort_unstable();
-            starts.dedup();
-            starts
-        };
-        Self {
-            v4: of(true),
-            v6: of(false),
-        }
-    }
-
-    fn of_family(&self, v4: bool) -> &[u128] {
-        if v4 { &self.v4 } else { &self.v6 }
-    }
-
-    /// The first address of the stretch that a destination lies in.
-    fn start(&self, dst: IpAddr) -> u128 {
-        let starts = self.of_family(dst.is_ipv4());
-        let at = starts.partition_point(|start| *start <= number(dst));
-        let start = at.checked_sub(1).and_then(|at| starts.get(at));
-        start.copied().unwrap_or(0)
     }
 }
 
@@ -234,9 +209,6 @@ fn by_tables(here: &Namespace, question: RouteQuestion) -> Option<Routed> {
     let Some(route) = up.reduce(|best, route| longer(best, route)) else {
         return refused(Refusal::NoRoute);
     };
-    if question.came.is_some() && dst.is_ipv4() && here.forwards == Some(false) {
-        return refused(Refusal::Unreachable);
-    }
     Some(Routed {
         answer: RouteAnswer::Out {
             via: route.via,
@@ -331,6 +303,38 @@ mod tests {
         routes.note(HERE, asked("10.50.0.1"), own("10.50.0.1"));
         let way = routes.way(&Inventory::default(), HERE, asked("10.50.0.2"));
         assert_eq!(way, own("10.50.0.2"));
+    }
+
+    /// The kernel tells a way even where it will not forward.
+    #[test]
+    fn what_comes_in_goes_on_only_where_its_family_is_forwarded() {
+        for (forwards_v6, came, goes) in [
+            (Some(true), Some(3), true),
+            (None, Some(3), true),
+            (Some(false), Some(3), false),
+            (Some(false), None, true),
+        ] {
+            let dst = "fd50::20".parse().unwrap();
+            let came = came.map(|iif| ("fd12:3::4".parse().unwrap(), iif));
+            let asked: Asked = RouteQuestion { dst, came }.into();
+            let mut routes = Routes::default();
+            routes.note(HERE, asked, out(2, None));
+            let here = Namespace {
+                forwards: Some(true),
+                forwards_v6,
+                ..Namespace::default()
+            };
+            let inventory = Inventory {
+                namespaces: [(HERE, here)].into(),
+                ..Inventory::default()
+            };
+            let way = if goes { out(2, None) } else { Some(REFUSED) };
+            assert_eq!(
+                routes.way(&inventory, HERE, asked),
+                way,
+                "{forwards_v6:?} {came:?}"
+            );
+        }
     }
 
     /// Marks and sources are told apart as far as routing rules do.

@@ -1,6 +1,7 @@
 //! A forecast as a map has it: without words.
 
 use super::answer::{Answer, answers};
+use super::datapath::BY_RULES;
 use super::told::{candidates, common, depends_on, origin};
 use super::{Forecast, Ground, Request, Sender};
 use crate::report::{self, Code, Fate, Finding, Said, SourceCode, SourceIs};
@@ -57,11 +58,13 @@ pub fn as_it_asks(
     origin(ground.inventory, sender, from)
 }
 
-/// A program that decides, in whichever answer.
+/// A program that decides, in whichever answer. Where rules decide in spite of it, the map's lines are those of the rules.
 fn program(answers: &[Answer]) -> Option<String> {
     let (first, rest) = answers.split_first()?;
     let of_all = |finding: &&Finding| rest.iter().all(|other| other.findings.contains(finding));
-    let decides = |finding: &&Finding| finding.code == Code::ProgramDecides;
+    let decides = |finding: &&Finding| {
+        finding.code == Code::ProgramDecides && finding.data["decided_by"] != BY_RULES
+    };
     let mut found = first.findings.iter().filter(decides).filter(of_all);
     found.next().map(|finding| finding.text.clone())
 }

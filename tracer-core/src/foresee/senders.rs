@@ -90,7 +90,7 @@ fn clients(
             && link.addrs.iter().any(|net| counts(net, v4))
             && uplink(**index) != pod
     };
-    let forwards = !pod || ns.forwards != Some(false);
+    let forwards = !pod || ns.forwards(v4) != Some(false);
     let links = ns.links.iter().filter(move |_| forwards).filter(behind);
     links.map(move |(index, link)| Sender {
         kind,
@@ -104,7 +104,7 @@ fn clients(
 fn translates(inventory: &Inventory, netns: NetnsId, rules: Option<&Ruleset>, v4: bool) -> bool {
     let version = if v4 { 4 } else { 6 };
     let here = inventory.namespaces.get(&netns);
-    here.is_some_and(|ns| ns.forwards == Some(true))
+    here.is_some_and(|ns| ns.forwards(v4) == Some(true))
         && rules.is_some_and(|rules| inventory.translates_for_others(netns, rules, version))
 }
 

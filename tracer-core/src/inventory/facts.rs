@@ -117,7 +117,7 @@ pub struct ConntrackCounts {
 /// Something that is attached to a device or a cgroup and can drop or rewrite packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attached {
-    /// `tcx`, `bpf` (a cls_bpf filter), `xdp` (in the driver), `xdpgeneric`, `u32`, `matchall`, `cgroup`, …
+    /// `tcx`, `bpf` (a cls_bpf filter), `xdp` (in the driver), `xdpgeneric`, `netkit`, `u32`, `matchall`, `cgroup`, …
     pub kind: String,
     /// A program's id.
     pub id: Option<u32>,
@@ -144,7 +144,7 @@ impl Attached {
     /// A BPF program, not one of traffic control's own filters.
     #[must_use]
     pub fn is_program(&self) -> bool {
-        self.is_xdp() || matches!(self.kind.as_str(), "tcx" | "bpf")
+        self.is_xdp() || matches!(self.kind.as_str(), "tcx" | "bpf" | "netkit")
     }
 
     /// In words: `tcx program web (id 7)`, `a flower filter`.

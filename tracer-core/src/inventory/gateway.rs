@@ -22,8 +22,8 @@ const TUNNELS: [&str; 2] = ["tun", "wireguard"];
 pub struct Gateway {
     /// Its namespace.
     pub netns: NetnsId,
-    /// `net.ipv4.ip_forward` there; `None`: it could not be read.
-    pub forwards: Option<bool>,
+    /// Whether it forwards IPv4, and IPv6; `None`: not known.
+    pub forwards: [Option<bool>; 2],
     /// What else shows it; at least one.
     pub signs: Vec<Sign>,
 }
@@ -65,7 +65,7 @@ impl Inventory {
         signs.extend(rules.and_then(|rules| of_rules(ns, rules, |_| true)));
         (!signs.is_empty()).then_some(Gateway {
             netns,
-            forwards: ns.forwards,
+            forwards: [ns.forwards, ns.forwards_v6],
             signs,
         })
     }
@@ -331,7 +331,10 @@ mod tests {
     fn a_tunnel_and_a_second_device_are_signs_whether_it_forwards_or_not() {
         let tun = host(Some(link("tun0", "tun", None)), false);
         assert_eq!(signs(&tun, None), ["its device tun0 (tun)"]);
-        assert_eq!(tun.gateway(POD, None).unwrap().forwards, Some(false));
+        assert_eq!(
+            tun.gateway(POD, None).unwrap().forwards,
+            [Some(false), None]
+        );
         let second = host(Some(link("net1", "macvlan", Some("10.60.0.2/24"))), true);
         assert_eq!(signs(&second, None), ["its second device net1"]);
         let bare = host(Some(link("net1", "macvlan", Some("fe80::1/64"))), true);

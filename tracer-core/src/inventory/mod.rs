@@ -83,9 +83,28 @@ pub struct Namespace {
     pub routes: Vec<Route>,
     /// `net.ipv4.ip_forward` there.
     pub forwards: Option<bool>,
+    /// `net.ipv6.conf.all.forwarding` there; `None` also where some devices forward all the same (`force_forwarding`, 6.17).
+    #[serde(default)]
+    pub forwards_v6: Option<bool>,
     /// Whether br_netfilter is at work there.
     #[serde(default)]
     pub br_netfilter: BrNetfilter,
+}
+
+impl Namespace {
+    /// Whether it forwards packets of that family; `None`: not known.
+    #[must_use]
+    pub fn forwards(&self, v4: bool) -> Option<bool> {
+        if v4 { self.forwards } else { self.forwards_v6 }
+    }
+
+    /// Whether it is known to forward packets of either family.
+    #[must_use]
+    pub fn is_forwarding(&self) -> bool {
+        [true, false]
+            .map(|v4| self.forwards(v4))
+            .contains(&Some(true))
+    }
 }
 
 /// A network device.

@@ -64,6 +64,10 @@ impl Space {
         for net in specials(v4).chain(ground.routes.edges()) {
             edges.net(net);
         }
+        let pinned = ground.pinned.and_then(|maps| maps.nets.as_ref().ok());
+        for net in pinned.into_iter().flatten() {
+            edges.net(*net);
+        }
         let everybodys = everybodys(ground);
         for addr in &everybodys {
             edges.range(*addr, *addr);

@@ -29,6 +29,14 @@ pub fn tcx_programs(device: &str, dir: Dir) -> Vec<Attached> {
     attached.collect()
 }
 
+/// Programs on a netkit pair, by its first end's index in the calling thread's namespace: with what comes in there they meet
+/// what the other end sends. Empty where the device is no such end.
+#[must_use]
+pub fn netkit_programs(ifindex: u32, dir: Dir) -> Vec<Attached> {
+    let programs = bpf::netkit_programs(ifindex, dir == Dir::Ingress).unwrap_or_default();
+    by_id("netkit", programs)
+}
+
 /// Finishes lists, each of one side of a device in the order in which packets meet it: names programs
 /// that are known by their ids only, says which come before ours, and takes ours out.
 pub fn name_programs<'a>(lists: impl IntoIterator<Item = &'a mut Vec<Attached>>) {
@@ -67,8 +75,12 @@ fn note_order(list: &mut [Attached]) {
 #[must_use]
 pub fn cgroup_programs(folder: BorrowedFd<'_>, dir: Dir) -> Vec<Attached> {
     let programs = bpf::cgroup_programs(folder, dir == Dir::Egress).unwrap_or_default();
-    let attached = programs.into_iter().map(|id| Attached {
-        kind: "cgroup".to_owned(),
+    by_id("cgroup", programs)
+}
+
+fn by_id(kind: &str, ids: Vec<u32>) -> Vec<Attached> {
+    let attached = ids.into_iter().map(|id| Attached {
+        kind: kind.to_owned(),
         id: Some(id),
         ..Attached::default()
     });

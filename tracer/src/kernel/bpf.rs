@@ -146,7 +146,7 @@ pub(super) fn link_tcx(
     unsafe { descriptor(LINK_CREATE, &attributes) }
 }
 
-/// The same for the list of programs that are attached somewhere.
+/// The same for the list of programs that are attached somewhere: `target_fd` or `target_ifindex`.
 #[repr(C)]
 struct ProgQuery {
     target_fd: u32,
@@ -156,6 +156,10 @@ struct ProgQuery {
     prog_ids: u64,
     prog_cnt: u32,
     pad: u32,
+    prog_attach_flags: u64,
+    link_ids: u64,
+    link_attach_flags: u64,
+    revision: u64,
 }
 
 /// `BPF_F_QUERY_EFFECTIVE`: what runs there, the parents' programs included.
@@ -168,15 +172,36 @@ const PROGRAMS: usize = 64;
 /// # Errors
 /// The kernel's refusal; also where there are more than [`PROGRAMS`].
 pub(super) fn cgroup_programs(folder: BorrowedFd<'_>, egress: bool) -> io::Result<Vec<u32>> {
+    let target = u32::try_from(folder.as_raw_fd()).map_err(io::Error::other)?;
+    // BPF_CGROUP_INET_INGRESS, BPF_CGROUP_INET_EGRESS
+    attached(target, u32::from(egress), EFFECTIVE)
+}
+
+/// Ids of the programs on the packets of a netkit pair (6.7), by the index of its first end in the calling thread's
+/// namespace: those that this end sends, or that the other one does.
+///
+/// # Errors
+/// The kernel's refusal; also for a device that is no first end.
+pub(super) fn netkit_programs(ifindex: u32, other_end: bool) -> io::Result<Vec<u32>> {
+    const BPF_NETKIT_PRIMARY: u32 = 54;
+    attached(ifindex, BPF_NETKIT_PRIMARY + u32::from(other_end), 0)
+}
+
+/// Ids of programs, in the order in which they run.
+fn attached(target: u32, attach_type: u32, query_flags: u32) -> io::Result<Vec<u32>> {
     let mut ids = [0u32; PROGRAMS];
     let mut attributes = ProgQuery {
-        target_fd: u32::try_from(folder.as_raw_fd()).map_err(io::Error::other)?,
-        attach_type: u32::from(egress), // BPF_CGROUP_INET_INGRESS, BPF_CGROUP_INET_EGRESS
-        query_flags: EFFECTIVE,
+        target_fd: target,
+        attach_type,
+        query_flags,
         attach_flags: 0,
         prog_ids: ids.as_mut_ptr() as u64,
         prog_cnt: PROGRAMS as u32,
         pad: 0,
+        prog_attach_flags: 0,
+        link_ids: 0,
+        link_attach_flags: 0,
+        revision: 0,
     };
     // SAFETY: the kernel writes at most `prog_cnt` ids to `ids`, and counts into the attributes.
     unsafe {

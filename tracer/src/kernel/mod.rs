@@ -19,7 +19,7 @@ mod sockets;
 mod taps;
 mod targets;
 
-pub use attached::{cgroup_programs, name_programs, tcx_programs};
+pub use attached::{cgroup_programs, name_programs, netkit_programs, tcx_programs};
 pub use drops::DropWords;
 pub use error::KernelError;
 pub use filter::Filter;

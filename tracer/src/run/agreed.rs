@@ -86,11 +86,12 @@ fn given_origin(
 type Target = (ProbeKind, (IpAddr, Option<u16>));
 
 fn target(terms: &Terms) -> Result<Target, &'static str> {
-    let dest = terms.dest;
-    if dest.net.prefix_len() < dest.net.max_prefix_len() {
-        return Err("a probe goes to one address, never to a prefix");
-    }
-    let kind = match (terms.proto, dest.port) {
+    let Some((addr, port)) = terms.probed() else {
+        return Err(
+            "a probe goes to one address: name one of the prefix (probe = \"10.30.0.10:443\")",
+        );
+    };
+    let kind = match (terms.proto, port) {
         (None, None) => ProbeKind::Icmp,
         (Some(proto), _) if proto.is_icmp() => ProbeKind::Icmp,
         (Some(_), None) => return Err("the entry has no port"),
@@ -98,7 +99,7 @@ fn target(terms: &Terms) -> Result<Target, &'static str> {
         (Some(Proto::UDP), Some(_)) => ProbeKind::Udp,
         (Some(_), Some(_)) => return Err("only TCP, UDP and ICMP can be probed"),
     };
-    Ok((kind, (dest.net.addr(), dest.port)))
+    Ok((kind, (addr, port)))
 }
 
 /// Where an entry's request starts: as given, else where the first of its senders lives here.

@@ -31,7 +31,7 @@ fn found(roots: &Roots, survey: &Survey) -> Vec<Capability> {
     pods.sort_by_key(|id| inventory.called(**id));
     pods.into_iter()
         .filter_map(|id| {
-            let forwards = inventory.namespaces.get(id)?.forwards == Some(true);
+            let forwards = inventory.namespaces.get(id)?.is_forwarding();
             // Where nothing is forwarded rules translate nobody else.
             let netns = survey.netns(*id).filter(|_| forwards);
             let rules = netns.zip(stores);
@@ -43,17 +43,24 @@ fn found(roots: &Roots, survey: &Survey) -> Vec<Capability> {
         .collect()
 }
 
+const V4: &str = "net.ipv4.ip_forward";
+const V6: &str = "net.ipv6.conf.all.forwarding";
+
 fn line(inventory: &Inventory, gateway: &Gateway) -> Capability {
     let name = inventory.called(gateway.netns);
     let name = name.map_or_else(|| gateway.netns.0.to_string(), str::to_owned);
     let signs: Vec<String> = gateway.signs.iter().map(ToString::to_string).collect();
     let signs = signs.join(", ");
     let why = match gateway.forwards {
-        Some(true) => format!("forwards for others: net.ipv4.ip_forward=1 there, and {signs}"),
-        Some(false) => format!(
-            "is set up to forward and does not: net.ipv4.ip_forward=0 there, in spite of {signs}"
-        ),
-        None => format!("may forward: net.ipv4.ip_forward there cannot be read; it has {signs}"),
+        [Some(true), Some(true)] => {
+            format!("forwards for others: {V4}=1 and {V6}=1 there, and {signs}")
+        }
+        [Some(true), _] => format!("forwards for others: {V4}=1 there, and {signs}"),
+        [_, Some(true)] => format!("forwards for others, IPv6 only: {V6}=1 there, and {signs}"),
+        [Some(false), _] => {
+            format!("is set up to forward and does not: {V4}=0 there, in spite of {signs}")
+        }
+        [None, _] => format!("may forward: {V4} there cannot be read; it has {signs}"),
     };
     Capability {
         what: format!("gateway {name}"),

@@ -4,6 +4,7 @@ mod agreed;
 mod bugs;
 mod clock;
 mod config;
+mod datapath;
 mod diff;
 mod doctor;
 mod doubts;

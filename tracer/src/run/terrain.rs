@@ -1,22 +1,22 @@
 //! What forecasts are made from: this machine, asked bit by bit as they need it, or a recording.
 
+use super::datapath;
 use super::failure::Failure;
-use super::inquire::{Sides, add_tcx};
 use super::merge::Player;
 use super::plan;
 use crate::cli::SenderOptions;
-use crate::sink;
 use crate::system::netns::{Netns, discover};
 use crate::system::prefixes::prefixes;
 use crate::system::rules::{self, Programs, Stores};
 use crate::system::steering::steering;
-use crate::system::{self, Roots, Survey, pods, route};
+use crate::system::{Roots, Survey, pods, route};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use tracer_core::evaluate::Rules;
 use tracer_core::event::NetnsId;
 use tracer_core::foresee::{Asked, Ground, Needs, Routes, Sender, senders, told_apart};
-use tracer_core::inventory::{Facts, Inventory, Role};
+use tracer_core::inventory::{Inventory, Namespace, Role};
+use tracer_core::masqconfig::Pinned;
 use tracer_core::ruleset::{Ruleset, Unread};
 
 /// Rounds of asking, at most: each leads a packet one namespace further.
@@ -31,6 +31,8 @@ pub(super) struct Terrain {
     routes: Routes,
     /// Namespaces whose prefixes were asked for.
     looked: BTreeSet<NetnsId>,
+    /// What Cilium's data path exempts, where it is the node's.
+    pinned: Option<Pinned>,
     machine: Option<Machine>,
 }
 
@@ -61,12 +63,14 @@ impl Terrain {
         let scope = plan::scope(&roots, &known, &options.scope)?;
         let survey = Survey::take(&roots, &node, scope)?;
         let mut inventory = survey.inventory().clone();
-        add_programs(&node, &mut inventory);
+        datapath::add_programs(&node, &mut inventory);
+        let pinned = datapath::pinned(&roots, &inventory);
         Ok(Self {
             inventory,
             rules: BTreeMap::new(),
             routes: Routes::default(),
             looked: BTreeSet::new(),
+            pinned,
             machine: Some(Machine {
                 stores: Stores::of_kernel(&roots)?,
                 programs: Programs::find(),
@@ -91,6 +95,7 @@ impl Terrain {
             rules: player.replay.rules().clone(),
             routes: Routes::default(),
             looked: BTreeSet::new(),
+            pinned: None,
             machine: None,
         })
     }
@@ -120,7 +125,7 @@ impl Terrain {
         let inventory = &self.inventory;
         let forwards = |id: &NetnsId| {
             let ns = inventory.namespaces.get(id);
-            ns.is_some_and(|ns| ns.forwards == Some(true)) && inventory.role(*id) == Role::Pod
+            ns.is_some_and(Namespace::is_forwarding) && inventory.role(*id) == Role::Pod
         };
         let asked = |id: &NetnsId| wanted.as_ref().is_none_or(|ids| ids.contains(id));
         let ids = inventory.namespaces.keys().copied();
@@ -205,6 +210,7 @@ impl Terrain {
             inventory: &self.inventory,
             rules,
             routes: &self.routes,
+            pinned: self.pinned.as_ref(),
         }
     }
 
@@ -298,32 +304,4 @@ impl Machine {
             ..Ruleset::default()
         }
     }
-}
-
-/// The programs on the node's devices: they may send packets past the rules.
-fn add_programs(node: &Netns, inventory: &mut Inventory) {
-    let Some(ns) = inventory.namespaces.get(&node.id) else {
-        return;
-    };
-    let devices = ns
-        .links
-        .iter()
-        .map(|(index, link)| (*index, link.name.clone()));
-    let devices: BTreeMap<u32, String> = devices.collect();
-    let found = system::programs(node, devices.keys().copied().collect::<Vec<_>>());
-    let mut programs: Sides = match found {
-        Ok(programs) => programs,
-        Err(error) => {
-            sink::note(&format!(
-                "srctrace: programs on the node's devices cannot be listed: {error}\n"
-            ));
-            return;
-        }
-    };
-    add_tcx(node, &devices, &mut programs);
-    let facts = Facts {
-        programs,
-        ..Facts::default()
-    };
-    inventory.facts.entry(node.id).or_default().absorb(facts);
 }

@@ -23,13 +23,20 @@ pub(in crate::labs) const CASES: &[Case] = &[
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a rung of the client's is waited for.
-fn asked(trace: &Trace, n: usize, command: &str) -> Result<()> {
+pub(super) fn asked(trace: &Trace, n: usize, command: &str) -> Result<()> {
     trace.wait_says(&format!("srctrace: rung {n}, "))?;
     trace.wait_says(&format!("on 10.8.0.2, run:  {command}"))
 }
 
 /// The client of a rung that is an address sends its echo request. `id`: its identifier.
-fn pings(lab: &Lab, trace: &Trace, n: usize, to: &str, id: u16, answered: bool) -> Result<()> {
+pub(super) fn pings(
+    lab: &Lab,
+    trace: &Trace,
+    n: usize,
+    to: &str,
+    id: u16,
+    answered: bool,
+) -> Result<()> {
     asked(trace, n, &format!("ping -c 1 {to}"))?;
     let answer = ping(lab, "peer-client", to, id, PATIENCE)?;
     same(&format!("whether {to} answers"), answer, answered)

@@ -12,6 +12,7 @@ use crate::traffic::{Behaviour, StreamServer};
 use std::net::UdpSocket;
 
 pub(super) mod client;
+pub(super) mod far;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("d4_ladder_answered", &["D4"], answered).on(NATIVE),

@@ -101,6 +101,7 @@ fn with<T>(rules: &Ruleset, work: impl FnOnce(&Ground<'_, '_>) -> T) -> T {
         inventory: &inventory,
         rules: &rules,
         routes: &routes,
+        pinned: None,
     })
 }
 
@@ -112,6 +113,7 @@ fn with_many<T>(rules: &Ruleset, work: impl FnOnce(&Ground<'_, '_>) -> T) -> T {
         inventory: &inventory,
         rules: &rules,
         routes: &routes,
+        pinned: None,
     })
 }
 

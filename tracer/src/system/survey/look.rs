@@ -42,6 +42,7 @@ fn look(netns: &Netns) -> Result<Sight, SystemError> {
 fn read() -> io::Result<Sight> {
     let mut sight = Sight::default();
     sight.forwards = switch("ipv4/ip_forward");
+    sight.forwards_v6 = forwards_v6();
     sight.br_netfilter = br_netfilter();
     ask(RouteNetlinkMessage::GetLink(all_links()), |answer| {
         if let RouteNetlinkMessage::NewLink(message) = answer {
@@ -102,6 +103,23 @@ fn main_table(family: AddressFamily) -> RouteMessage {
 fn switch(name: &str) -> Option<bool> {
     let text = std::fs::read_to_string(format!("/proc/sys/net/{name}")).ok()?;
     Some(text.trim() != "0")
+}
+
+/// `None` also where the namespace does not forward, and one of its devices does (net/ipv6/ip6_output.c, `ip6_forward`).
+fn forwards_v6() -> Option<bool> {
+    let all = switch("ipv6/conf/all/forwarding")?;
+    // Kernels before 6.17 have no such switch, and all devices begin with the value of these two.
+    let forced = |of: &str| switch(&format!("ipv6/conf/{of}/force_forwarding")) == Some(true);
+    let by_a_device = || {
+        let devices = std::fs::read_dir("/proc/sys/net/ipv6/conf")
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut names = devices.map(|device| device.file_name().to_string_lossy().into_owned());
+        names.any(|name| forced(&name))
+    };
+    let has_switch = || switch("ipv6/conf/all/force_forwarding").is_some();
+    (all || !has_switch() || !by_a_device()).then_some(all)
 }
 
 fn br_netfilter() -> BrNetfilter {

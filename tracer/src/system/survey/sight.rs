@@ -25,6 +25,7 @@ pub(super) struct Sight {
     pub(super) ties: BTreeMap<u32, Tie>,
     routes: Vec<Route>,
     pub(super) forwards: Option<bool>,
+    pub(super) forwards_v6: Option<bool>,
     pub(super) br_netfilter: BrNetfilter,
 }
 
@@ -50,6 +51,7 @@ impl Sight {
             links,
             routes: self.routes.clone(),
             forwards: self.forwards,
+            forwards_v6: self.forwards_v6,
             br_netfilter: self.br_netfilter,
         }
     }
