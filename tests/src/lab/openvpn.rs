@@ -54,6 +54,10 @@ impl OpenVpn {
     /// # Errors
     /// When `openvpn` or `openssl` is missing, or they do not agree; the message has what OpenVPN said.
     pub fn start(lab: &Lab, ns: &str, proto: &str, clients: &[Client<'_>]) -> Result<Self> {
+        // What a kernel says of its own accord into a new device would go through the tunnel.
+        for ns in clients.iter().map(|client| client.ns).chain([ns]) {
+            lab.sysctl(ns, "ipv6/conf/default/disable_ipv6", "1")?;
+        }
         let folder = Folder::make(lab)?;
         let mut vpn = Self {
             ends: Vec::new(),

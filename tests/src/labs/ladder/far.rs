@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::super::{Case, Kernel, vpn};
 use super::client::{asked, pings};
-use super::{climb, ground, hold};
+use super::{climb, hold};
 use crate::lab::cast::{self, RouteBack};
 use crate::lab::{Lab, Resident, Service};
 use crate::trace::{Files, Srctrace};
@@ -95,8 +95,7 @@ fn openvpn_client() -> Result<()> {
 
 /// A Service of IPVS with a server, and one that has none.
 fn ipvs() -> Result<()> {
-    let ground = ground("d4ipvs", RouteBack::Known)?;
-    let lab = &ground.lab;
+    let lab = &cast::two_pods("d4ipvs", RouteBack::Known).up()?;
     lab.ip("node", "link add kube-ipvs0 type dummy")?;
     lab.sysctl("node", "ipv4/vs/conntrack", "1")?;
     for (addr, server) in [("10.96.1.10", Some("10.12.4.4:8080")), ("10.96.1.99", None)] {

@@ -8,8 +8,8 @@ use super::forms::{Act, Addrs, REDIRECTED, Store, V4, V6};
 use super::{PROBED, PROBES, TRACE, TRACED};
 use crate::lab::Lab;
 use crate::lab::cast::{self, RouteBack};
-use crate::labs::steps::{answered, same, watch};
 use crate::labs::Case;
+use crate::labs::steps::{answered, same, watch};
 use crate::trace::Report;
 use crate::traffic::{Behaviour, StreamCall, StreamServer};
 
