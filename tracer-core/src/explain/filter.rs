@@ -6,6 +6,7 @@ use crate::event::{Conntrack, Dir, Tcp};
 use crate::journey::Direction;
 use crate::report::Code;
 use serde_json::json;
+use std::net::IpAddr;
 
 pub(super) fn netfilter(scene: &Scene<'_>) -> Explanation {
     loopback(scene)
@@ -57,6 +58,7 @@ fn policy(scene: &Scene<'_>) -> Explanation {
         ))
         .data(json!({"source": scene.tuple().src, "invalid": is_invalid(scene)}))
         .code(Code::PolicyDrop);
+    explained.for_ipvs = scene.of_ipvs();
     explained.entry_perhaps_refused = has_no_entry_yet(scene) && insert_failed(scene);
     explained
 }
@@ -93,6 +95,9 @@ impl Explanation {
 
     /// Netfilter dropped it, and the rules as they were read would have let it pass.
     pub(crate) fn by_no_rule(&mut self) {
+        if let Some(addr) = self.for_ipvs {
+            return self.by_ipvs(addr);
+        }
         if self.entry_perhaps_refused {
             return self.by_conntrack();
         }
@@ -107,6 +112,20 @@ impl Explanation {
              insert_failed"
                 .into(),
         );
+    }
+
+    /// IPVS refuses what it has no server for (net/netfilter/ipvs/ip_vs_core.c, `ip_vs_leave`).
+    fn by_ipvs(&mut self, addr: IpAddr) {
+        self.by_rule();
+        self.text = self.text.replacen(RULE_OR_POLICY, "netfilter", 1);
+        self.text.push_str(&format!(
+            ", and none of the rules and policies there would, as they are now: {addr} is an address of IPVS, which refuses what \
+             it has no server for"
+        ));
+        self.fix = Some(format!(
+            "`ipvsadm -Ln` there: has {addr} a server on that port? If not: the Service's endpoints (`kubectl get endpointslices`)"
+        ));
+        self.data["ipvs"] = json!(addr);
     }
 
     /// What is left where no rule would drop it: conntrack could not take its entry.
@@ -241,6 +260,17 @@ mod tests {
                 .starts_with("netfilter of node dropped it on its way out, and none of the rules"),
             "{}",
             refused.text
+        );
+        let mut ipvs = Explanation::new(format!("{OR_ENTRY} of node dropped it"))
+            .data(json!({"invalid": false}))
+            .code(Code::PolicyDrop);
+        ipvs.for_ipvs = "10.96.0.50".parse().ok();
+        ipvs.by_no_rule();
+        assert_eq!(ipvs.data, json!({"invalid": false, "ipvs": "10.96.0.50"}));
+        assert_eq!(
+            ipvs.text,
+            "netfilter of node dropped it, and none of the rules and policies there would, as they are now: \
+             10.96.0.50 is an address of IPVS, which refuses what it has no server for"
         );
         let other = dropped(false);
         assert_eq!(other.code, Some(Code::PolicyDrop));

@@ -18,6 +18,7 @@ use crate::inventory::Inventory;
 use crate::journey::{Journey, Loss};
 use crate::report::{Code, Rule, Tc};
 use serde_json::Value;
+use std::net::IpAddr;
 
 /// What is said of a drop.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +37,8 @@ pub struct Explanation {
     pub data: Value,
     /// Its conntrack entry was not in the table yet, and there are entries that could not be put there.
     pub(crate) entry_perhaps_refused: bool,
+    /// It was for this address of IPVS.
+    pub(crate) for_ipvs: Option<IpAddr>,
 }
 
 impl Explanation {
@@ -48,6 +51,7 @@ impl Explanation {
             rule: None,
             data: Value::Null,
             entry_perhaps_refused: false,
+            for_ipvs: None,
         }
     }
 

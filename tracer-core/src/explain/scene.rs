@@ -2,7 +2,7 @@
 
 use super::cause::Cause;
 use crate::event::{Dir, NetnsId};
-use crate::inventory::{Facts, Inventory, Namespace, Role, RouteAnswer, answers_way};
+use crate::inventory::{Facts, IPVS_DEVICE, Inventory, Namespace, Role, RouteAnswer, answers_way};
 use crate::journey::{Journey, Loss};
 use crate::packet::Tuple;
 use std::net::IpAddr;
@@ -35,6 +35,15 @@ impl<'a> Scene<'a> {
 
     fn namespace(&self) -> Option<&'a Namespace> {
         self.inventory.namespaces.get(&self.loss.netns?)
+    }
+
+    /// The destination, if it is an address that kube-proxy's IPVS mode serves there.
+    pub(super) fn of_ipvs(&self) -> Option<IpAddr> {
+        let dst = self.tuple().dst;
+        let mut links = self.namespace()?.links.values();
+        let has = links
+            .any(|link| link.name == IPVS_DEVICE && link.addrs.iter().any(|net| net.addr() == dst));
+        has.then_some(dst)
     }
 
     pub(super) fn role(&self) -> Option<Role> {

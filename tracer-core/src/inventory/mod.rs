@@ -107,6 +107,9 @@ impl Namespace {
     }
 }
 
+/// The device on which kube-proxy's IPVS mode puts the addresses of Services.
+pub const IPVS_DEVICE: &str = "kube-ipvs0";
+
 /// A network device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {

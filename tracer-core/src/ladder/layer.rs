@@ -208,6 +208,7 @@ fn death(code: RungCode, flow: &Flow) -> Option<(Layer, &Finding)> {
     let (layer, finding) = found(DEATHS, counts, flow)?;
     let layer = match &finding.rule {
         Some(rule) if is_service(rule) => Layer::Service,
+        None if !finding.data["ipvs"].is_null() => Layer::Service,
         _ => layer,
     };
     Some((layer, finding))

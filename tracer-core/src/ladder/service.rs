@@ -1,12 +1,10 @@
 //! Which addresses are Services': never to be asked by ICMP, for nothing answers there but by chance.
 
 use crate::event::NetnsId;
-use crate::inventory::{Inventory, Link};
+use crate::inventory::{IPVS_DEVICE, Inventory, Link};
 use crate::ruleset::{Action, Condition, Field, Rule, Ruleset, SetId, Step, Test, Value};
 use std::net::IpAddr;
 
-/// The device on which kube-proxy's IPVS mode puts the addresses of Services.
-const IPVS_DEVICE: &str = "kube-ipvs0";
 const OWNER: &str = "kube-proxy";
 
 /// Whether an address is a Service's: kube-proxy's rules name it as a destination, or it is on the device of its

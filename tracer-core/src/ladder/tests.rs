@@ -172,6 +172,8 @@ fn who_refused_it_names_the_layer() {
     let mut by_rule = refused("port-unreachable", node);
     by_rule.findings = vec![found(Code::PolicyDrop, Severity::Warning)];
     assert_eq!(told(&by_rule), (RungCode::Refused, Some(Layer::Policy)));
+    by_rule.findings[0].data["ipvs"] = json!("10.96.0.50");
+    assert_eq!(told(&by_rule), (RungCode::Refused, Some(Layer::Service)));
     by_rule.findings[0].rule = Some(kube_proxys());
     assert_eq!(told(&by_rule), (RungCode::Refused, Some(Layer::Service)));
 }
