@@ -62,8 +62,7 @@ impl Way {
         if self.hops.len() >= MAX_HOPS {
             return Sighted::Elsewhere;
         }
-        self.hops
-            .insert(position, Hop::new(event, place, reused, filled));
+        self.insert(position, Hop::new(event, place, reused, filled));
         Sighted::NewPlace
     }
 
@@ -83,9 +82,17 @@ impl Way {
                 known.merge(&hop);
             } else if self.hops.len() < MAX_HOPS {
                 hop.filled = true;
-                self.hops.insert(self.position(hop.ttl, hop.place), hop);
+                self.insert(self.position(hop.ttl, hop.place), hop);
             }
         }
+    }
+
+    /// Most ways have one hop or a few, and very many ways are remembered: room is made for no more.
+    fn insert(&mut self, position: usize, hop: Hop) {
+        if self.hops.len() == self.hops.capacity() {
+            self.hops.reserve_exact(1 + self.hops.len() / 2);
+        }
+        self.hops.insert(position, hop);
     }
 
     /// Taps arm within microseconds of each other, and a flow that runs already may show one packet
