@@ -143,13 +143,16 @@ impl Routes {
             _ => routed,
         };
         let here = inventory.namespaces.get(&netns);
+        // Asked for a way, the kernel says whether it forwards IPv4 packets (a single device may, where others do not),
+        // but not that it forwards no IPv6 packets (net/ipv6/ip6_output.c, `ip6_forward`).
+        let unsaid = told.is_none() || question.dst.is_ipv6();
+        let off = here.and_then(|here| here.forwards(question.dst.is_ipv4())) == Some(false);
+        let off = off && unsaid;
         let routed = told.map(own).or_else(|| by_tables(here?, question));
-        // Asked for a way, the kernel does not say that it forwards no IPv6 packets (net/ipv6/ip6_output.c, `ip6_forward`).
         let forwarded = |routed: &Routed| {
             let on = matches!(routed.answer, RouteAnswer::Out { .. });
             on && question.came.is_some()
         };
-        let off = here.and_then(|here| here.forwards(question.dst.is_ipv4())) == Some(false);
         routed.map(|routed| match off && forwarded(&routed) {
             true => REFUSED,
             false => routed,
@@ -335,6 +338,25 @@ mod tests {
                 "{forwards_v6:?} {came:?}"
             );
         }
+    }
+
+    /// As where forwarding is on for the device that a packet came by, and off elsewhere.
+    #[test]
+    fn of_ipv4_the_kernel_says_itself_whether_it_forwards() {
+        let dst = "10.20.30.40".parse().unwrap();
+        let came = Some(("10.12.3.4".parse().unwrap(), 3));
+        let asked: Asked = RouteQuestion { dst, came }.into();
+        let mut routes = Routes::default();
+        routes.note(HERE, asked, out(2, None));
+        let here = Namespace {
+            forwards: Some(false),
+            ..Namespace::default()
+        };
+        let inventory = Inventory {
+            namespaces: [(HERE, here)].into(),
+            ..Inventory::default()
+        };
+        assert_eq!(routes.way(&inventory, HERE, asked), out(2, None));
     }
 
     /// Marks and sources are told apart as far as routing rules do.

@@ -108,7 +108,7 @@ fn switch(name: &str) -> Option<bool> {
 /// `None` also where the namespace does not forward, and one of its devices does (net/ipv6/ip6_output.c, `ip6_forward`).
 fn forwards_v6() -> Option<bool> {
     let all = switch("ipv6/conf/all/forwarding")?;
-    // Kernels before 6.17 have no such switch, and all devices begin with the value of these two.
+    // Kernels before 6.17 have no such switch.
     let forced = |of: &str| switch(&format!("ipv6/conf/{of}/force_forwarding")) == Some(true);
     let by_a_device = || {
         let devices = std::fs::read_dir("/proc/sys/net/ipv6/conf")
