@@ -49,6 +49,8 @@ pub struct FlowState {
     pub told_ns: u64,
     /// `skb->_nfct` of the last packet: entry and state in one word.
     pub nfct: u64,
+    /// [`BulkSlot::sum`] of the place where more of its packets are counted; zero: there is none.
+    pub sum: u64,
     /// End of the highest TCP sequence range seen.
     pub next_seq: u32,
     /// Mark of the last packet.
@@ -63,7 +65,47 @@ pub struct FlowState {
     pub tick: u32,
 }
 
-const _: () = assert!(size_of::<FlowState>() == 48);
+const _: () = assert!(size_of::<FlowState>() == 56);
+
+/// How many flows' bulk traffic is counted at a time without looking them up.
+pub const BULK_SLOTS: u32 = 2048;
+
+/// Where packets of a flow are counted that differ from the one before in nothing that is told: the programs find
+/// it by what such a packet looks like, not by the flow. What it counted belongs to the flow's [`FlowState`], as
+/// long as that has the same `sum`.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct BulkSlot {
+    /// What such packets have in common, as one number; zero: the place is free.
+    pub sum: u64,
+    /// Wire packets counted here and not yet in the state.
+    pub packets: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// As [`FlowState::next_seq`].
+    pub next_seq: u32,
+    /// The kernel's tick when the flow was last looked at whole.
+    pub tick: u32,
+    /// Not zero: payload was seen.
+    pub data: u64,
+    /// Zero.
+    pub pad: [u64; 3],
+    /// The flow.
+    pub key: FlowKey,
+    /// Zero.
+    pub end: u64,
+}
+
+const _: () = assert!(size_of::<BulkSlot>() == 128);
+
+impl BulkSlot {
+    /// The place for packets with this sum.
+    #[inline(always)]
+    #[must_use]
+    pub const fn index(sum: u64) -> u32 {
+        (sum >> 32) as u32 % BULK_SLOTS
+    }
+}
 
 /// Key of the learned tuples: what a followed flow looks like in one namespace.
 #[repr(C)]

@@ -25,7 +25,7 @@ pub use config::{
 };
 pub use drop::{DropKey, MAX_IGNORED_REASONS, NO_REASON, RawDrop};
 pub use event::{RawConntrack, RawEvent, RawFingerprint, RawProcess};
-pub use flow::{FlowKey, FlowState, FollowKey, SkbNote, counter};
+pub use flow::{BULK_SLOTS, BulkSlot, FlowKey, FlowState, FollowKey, SkbNote, counter};
 pub use offsets::{ABSENT, DirectSkb, Offsets, SKB_WINDOW};
 pub use rules::{RawRuleHit, RuleOffsets, rule_store, rule_target};
 pub use socket::{
@@ -36,4 +36,4 @@ pub use tuple::{RawTuple, family, ip_proto};
 
 /// Version of this ABI. It is compiled into both halves and compared when the programs are
 /// loaded, so that an object of another build is refused and not misread.
-pub const ABI_VERSION: u32 = 8;
+pub const ABI_VERSION: u32 = 9;

@@ -158,16 +158,22 @@ pub(crate) fn made_here(work: &Work) -> bool {
 /// put into it.
 #[inline(always)]
 fn tag(work: &mut Work) {
-    let mut vlan = forget(&work.vlan);
-    if field!(work.skb, offset!(skb_vlan_proto), u16).unwrap_or(0) != 0
-        && let Some(tci) = field!(work.skb, offset!(skb_vlan_tci), u16)
-    {
-        vlan = TAGGED | u32::from(tci & VLAN_ID);
-    }
+    let vlan = vlan(work);
     if vlan & TAGGED != 0 {
         work.event.vlan = vlan as u16 & VLAN_ID;
         work.event.present |= present::VLAN;
     }
+}
+
+/// The packet's VLAN with a bit that says that there is one, else zero.
+#[inline(always)]
+pub(crate) fn vlan(work: &Work) -> u32 {
+    if field!(work.skb, offset!(skb_vlan_proto), u16).unwrap_or(0) != 0
+        && let Some(tci) = field!(work.skb, offset!(skb_vlan_tci), u16)
+    {
+        return TAGGED | u32::from(tci & VLAN_ID);
+    }
+    forget(&work.vlan)
 }
 
 /// Bytes of VLAN tags between the data and the network header, at receive.
@@ -202,11 +208,14 @@ fn network(work: &Work, data: u64) -> Option<u64> {
 }
 
 /// Segments that this buffer becomes, or was, on the wire. Receivers that merge (GRO, virtio) may
-/// leave only the segments' size.
+/// leave only the segments' size: `payload` bytes are in all of them.
 #[inline(always)]
-pub(crate) fn wire_packets(work: &Work) -> u16 {
+pub(crate) fn wire_packets(work: &Work, payload: u32) -> u16 {
     if direct::only() {
         return direct::wire_packets(work);
+    }
+    if payload == 0 {
+        return 1;
     }
     let shared = || {
         let head = field!(work.skb, offset!(skb_head), u64)?;
@@ -220,7 +229,7 @@ pub(crate) fn wire_packets(work: &Work) -> u16 {
     }
     match field!(shared.0, offset!(shinfo_gso_segs), u16) {
         Some(n) if n > 1 => n,
-        _ => (work.event.print.payload_len.div_ceil(u32::from(size)) as u16).max(1),
+        _ => (payload.div_ceil(u32::from(size)) as u16).max(1),
     }
 }
 

@@ -15,6 +15,15 @@ const AF_INET6: u16 = 10;
 /// The `info` bits of an untracked packet (`IP_CT_UNTRACKED`).
 pub(crate) const UNTRACKED: u64 = 7;
 
+/// `IP_CT_NEW` of `enum ip_conntrack_info`: its flow is being opened.
+const NEW: u64 = 2;
+
+/// Whether `_nfct` says that the packet opens its flow.
+#[inline(always)]
+pub(crate) fn is_new(nfct: u64) -> bool {
+    nfct & 7 == NEW
+}
+
 /// Whether `_nfct` names an entry.
 #[inline(always)]
 pub(crate) fn is_entry(nfct: u64) -> bool {

@@ -91,7 +91,7 @@ fn look(work: &mut Work, skb: u64, location: u64, reason: u32) -> Option<()> {
         return None;
     }
     clock::stamp(&mut work.event);
-    work.event.print.wire_packets = buffer::wire_packets(work);
+    work.event.print.wire_packets = buffer::wire_packets(work, work.event.print.payload_len);
     conntrack::read(work);
     let count = count(work, location, reason)?;
     if count <= EACH || count.is_power_of_two() {

@@ -17,6 +17,8 @@ fn main() {}
 #[cfg(target_arch = "bpf")]
 mod buffer;
 #[cfg(target_arch = "bpf")]
+mod bulk;
+#[cfg(target_arch = "bpf")]
 mod clock;
 #[cfg(target_arch = "bpf")]
 mod conntrack;
@@ -33,6 +35,8 @@ mod follow;
 #[cfg(target_arch = "bpf")]
 mod glance;
 #[cfg(target_arch = "bpf")]
+mod in_use;
+#[cfg(target_arch = "bpf")]
 mod memory;
 #[cfg(target_arch = "bpf")]
 mod observe;
@@ -40,6 +44,8 @@ mod observe;
 mod opening;
 #[cfg(target_arch = "bpf")]
 mod origin;
+#[cfg(target_arch = "bpf")]
+mod plain;
 #[cfg(target_arch = "bpf")]
 mod policy;
 #[cfg(target_arch = "bpf")]

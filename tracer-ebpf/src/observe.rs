@@ -4,7 +4,7 @@ use crate::buffer;
 use crate::memory;
 use crate::state::{SCOPE, WORK, Work, config, count, learned_any, offset};
 use crate::{
-    conntrack, direct, emit, filter, follow, glance, origin, policy, settled, sockets, unwrap,
+    bulk, conntrack, direct, emit, filter, follow, glance, origin, policy, settled, sockets, unwrap,
 };
 use aya_ebpf::bindings::__sk_buff;
 use tracer_common::{RawEvent, config_flags, counter, event_kind, matched, present, reason, tap};
@@ -22,25 +22,32 @@ pub(crate) struct Sighting {
     pub(crate) ifindex: u32,
 }
 
-/// Looks at a packet.
+/// Looks at a packet at `TAP`, as in [`Sighting`]. The compiler knows the tap: not every program may ask for
+/// everything.
 #[inline(always)]
-pub(crate) fn observe(seen: &Sighting) {
-    let Some(work) = enter(seen) else { return };
-    let _ = read(work, seen.skb).and_then(|()| look(work, seen));
+pub(crate) fn observe<const TAP: u8>(skb: u64, dev: u64, ifindex: u32) {
+    let seen = Sighting {
+        tap: TAP,
+        skb,
+        dev,
+        ifindex,
+    };
+    let Some(work) = enter(&seen) else { return };
+    let _ = read(work, skb).and_then(|()| look::<TAP>(work, &seen));
     work.busy = 0;
 }
 
 /// As [`observe`], without reading kernel memory: by what a traffic-control program is shown.
 #[inline(always)]
-pub(crate) fn observe_direct(tap: u8, skb: *mut __sk_buff) {
+pub(crate) fn observe_direct<const TAP: u8>(skb: *mut __sk_buff) {
     let seen = Sighting {
-        tap,
+        tap: TAP,
         skb: skb as u64,
         dev: 0,
         ifindex: 0,
     };
     let Some(work) = enter(&seen) else { return };
-    let _ = direct::read(work, skb).and_then(|()| look(work, &seen));
+    let _ = direct::read(work, skb).and_then(|()| look::<TAP>(work, &seen));
     work.busy = 0;
 }
 
@@ -68,26 +75,48 @@ fn read(work: &mut Work, skb: u64) -> Option<()> {
     buffer::glance(work)
 }
 
+/// The way of nearly every packet on a node, and that of nearly every packet of ours: as short as can be, and apart
+/// from all else, so that little code is run through.
 #[inline(always)]
-fn look(work: &mut Work, seen: &Sighting) -> Option<()> {
+fn look<const TAP: u8>(work: &mut Work, seen: &Sighting) -> Option<()> {
     unwrap::innermost(work)?;
     if !glance::may_be_ours(work) && !glance::may_be_followed(work) {
-        return None; // the way of nearly every packet on a node: as short as can be
-    }
-    work.sum = settled::sum(work, seen.tap, seen.ifindex);
-    if settled::is_known(forget(&work.sum)) {
         return None;
     }
+    if is_old_news(work, seen) {
+        return None;
+    }
+    whole::<TAP>(work, seen)
+}
+
+/// Looks at all of a packet.
+#[inline(never)]
+fn whole<const TAP: u8>(work: &mut Work, seen: &Sighting) -> Option<()> {
     is_ours(work, seen)?;
-    work.event.print.wire_packets = buffer::wire_packets(work);
-    policy::judge(work, policy::is_wire(seen.tap));
-    if forget(&work.opens) == 0 {
+    work.event.print.wire_packets = buffer::wire_packets(work, work.event.print.payload_len);
+    policy::judge(work, policy::is_wire(TAP));
+    if !is_tracepoint(TAP) && forget(&work.opens) == 0 {
         settled::learn(forget(&work.sum));
     }
     if forget(&work.event.reasons) != 0 {
-        tell(work, seen.tap);
+        tell(work, TAP);
     }
     None
+}
+
+/// Whether this packet is like one before it in all that is told of it. The tap is known to the compiler.
+#[inline(always)]
+fn is_old_news(work: &mut Work, seen: &Sighting) -> bool {
+    if is_tracepoint(seen.tap) {
+        return bulk::counted(work, seen);
+    }
+    work.sum = settled::sum(work, seen.tap, seen.ifindex);
+    settled::is_known(forget(&work.sum))
+}
+
+#[inline(always)]
+fn is_tracepoint(at: u8) -> bool {
+    at == tap::RECEIVE || at == tap::TRANSMIT
 }
 
 /// Fills the event in with what the next steps need; `None` when the packet is not ours.

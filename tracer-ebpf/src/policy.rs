@@ -1,8 +1,7 @@
 //! What is told: the first packet, every transition, and a sign of life. The rest is counted.
 
-use crate::clock;
-use crate::direct;
 use crate::state::{FLOWS, Work, config};
+use crate::{bulk, clock, direct};
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
 use tracer_common::{
     FlowKey, FlowState, MAX_OPENINGS, RawEvent, config_flags, present, reason, tap,
@@ -19,6 +18,7 @@ const TRANSITIONS: u8 = FIN | SYN | RST;
 #[inline(never)]
 pub(crate) fn judge(work: &mut Work, wire: bool) {
     let nfct = work.nfct;
+    let sum = forget(&work.sum);
     let event = &mut work.event;
     let key = FlowKey {
         tuple: event.tuple,
@@ -37,7 +37,13 @@ pub(crate) fn judge(work: &mut Work, wire: bool) {
             let state = unsafe { &mut *state };
             opens &= state.data < MAX_OPENINGS;
             state.data += u8::from(opens);
+            if wire {
+                bulk::gather(state, sum);
+            }
             next(event, state, nfct, wire);
+            if wire {
+                bulk::keep(state, &key, sum);
+            }
         }
     }
     if opens {
@@ -57,6 +63,7 @@ fn first(event: &mut RawEvent, key: &FlowKey, nfct: u64) {
         bytes: event.bytes,
         told_ns: event.time_ns,
         nfct,
+        sum: 0,
         next_seq: end_of_range(event),
         mark: event.mark,
         flags: event.print.tcp_flags & TRANSITIONS,
@@ -185,8 +192,9 @@ fn end_of_range(event: &RawEvent) -> u32 {
         .wrapping_add(ghosts)
 }
 
+/// Adds to a counter that other CPUs add to as well.
 #[inline(always)]
-fn add(counter: *mut u64, n: u64) {
+pub(crate) fn add(counter: *mut u64, n: u64) {
     // SAFETY: the counter is an aligned u64 of a live map value.
     unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(counter, n) };
 }

@@ -9,7 +9,7 @@
 
 use crate::memory;
 use crate::state::{CONNECTORS, SCOPE, config, count, learned_any, offset};
-use crate::{emit, filter, follow, origin};
+use crate::{emit, filter, follow, in_use, origin};
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::LruHashMap;
@@ -117,21 +117,28 @@ fn accepted(sk: u64) {
         follow::learn_both(&end.tuple, end.netns);
     }
     let _ = ACCEPTED.insert(sk, end, 0);
+    in_use::forget(sk);
 }
 
-/// A task uses a connection: reads from it, or shuts it.
+/// A task uses a connection: reads from it, or shuts it. Reading is what happens most: of what was used a moment
+/// ago nothing is new.
 #[inline(always)]
 pub(crate) fn used(sk: u64) {
-    let Some(accepted) = ACCEPTED.get_ptr_mut(sk) else {
-        return;
-    };
-    // SAFETY: the map's value stays in place during the program run.
-    let accepted = unsafe { &mut *accepted };
-    let pid = (bpf_get_current_pid_tgid() >> 32) as u32;
-    if pid == 0 || (accepted.process.pid != 0 && accepted.followed == socket_follow::NOT) {
+    if in_use::lately(sk) {
         return;
     }
-    use_of(sk, accepted, pid);
+    let pid = (bpf_get_current_pid_tgid() >> 32) as u32;
+    if pid == 0 {
+        return;
+    }
+    if let Some(accepted) = ACCEPTED.get_ptr_mut(sk) {
+        // SAFETY: the map's value stays in place during the program run.
+        let accepted = unsafe { &mut *accepted };
+        if accepted.process.pid == 0 || accepted.followed != socket_follow::NOT {
+            use_of(sk, accepted, pid);
+        }
+    }
+    in_use::note(sk);
 }
 
 #[inline(never)]

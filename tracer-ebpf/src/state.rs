@@ -2,11 +2,11 @@
 
 use crate::buffer::Packet;
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
+use aya_ebpf::maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
 use core::cell::UnsafeCell;
 use tracer_common::{
-    ABI_VERSION, Config, FlowKey, FlowState, FollowKey, Offsets, PrefixKey, RawEvent, RawOpening,
-    RawProcess, SkbNote, counter,
+    ABI_VERSION, BULK_SLOTS, BulkSlot, Config, FlowKey, FlowState, FollowKey, Offsets, PrefixKey,
+    RawEvent, RawOpening, RawProcess, SkbNote, counter,
 };
 use tracer_ebpf::parse::{Bytes, Cursors};
 
@@ -95,6 +95,9 @@ pub(crate) static SCOPE: HashMap<u32, u32> = HashMap::with_max_entries(4096, 0);
 /// What each tap knows of each tuple.
 #[map]
 pub(crate) static FLOWS: LruHashMap<FlowKey, FlowState> = LruHashMap::with_max_entries(131_072, 0);
+/// Where bulk traffic is counted; see `bulk.rs`.
+#[map]
+pub(crate) static BULK: Array<BulkSlot> = Array::with_max_entries(BULK_SLOTS, 0);
 /// Tuples of followed flows that the filter alone would not take.
 #[map]
 pub(crate) static LEARNED: LruHashMap<FollowKey, u32> = LruHashMap::with_max_entries(65_536, 0);
@@ -137,7 +140,7 @@ pub(crate) struct Work {
     /// How far behind the network header a packet inside begins.
     pub(crate) inside: u32,
     pad: u32,
-    /// See `settled::sum`.
+    /// What the packet has in common with others like it: see `settled` and `bulk`.
     pub(crate) sum: u64,
     /// A VLAN tag that stood in the frame; see `buffer::tag`.
     pub(crate) vlan: u32,

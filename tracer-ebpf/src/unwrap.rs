@@ -50,6 +50,12 @@ pub(crate) fn innermost(work: &mut Work) -> Option<()> {
     if transport == 0 || !is_tunnel(work, transport) {
         return Some(());
     }
+    go_inside(work, transport)
+}
+
+/// Of a tunnel's packet. Apart, because few are.
+#[inline(never)]
+fn go_inside(work: &mut Work, transport: u32) -> Option<()> {
     let Some((wrap, at)) = find(work, transport) else {
         return Some(());
     };

@@ -12,12 +12,12 @@ const NEXT: i32 = -1;
 
 #[classifier]
 fn srctrace_ingress_direct(ctx: TcContext) -> i32 {
-    observe_direct(tap::TC_INGRESS, ctx.skb.skb);
+    observe_direct::<{ tap::TC_INGRESS }>(ctx.skb.skb);
     NEXT
 }
 
 #[classifier]
 fn srctrace_egress_direct(ctx: TcContext) -> i32 {
-    observe_direct(tap::TC_EGRESS, ctx.skb.skb);
+    observe_direct::<{ tap::TC_EGRESS }>(ctx.skb.skb);
     NEXT
 }

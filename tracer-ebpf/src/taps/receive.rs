@@ -4,17 +4,12 @@
 //! (include/trace/events/net.h), called in `__netif_receive_skb_core` before tc ingress, before
 //! the network header is set and before VLAN untagging.
 
-use crate::observe::{Sighting, observe};
+use crate::observe::observe;
 use aya_ebpf::{macros::raw_tracepoint, programs::RawTracePointContext};
 use tracer_common::tap;
 
 #[raw_tracepoint(tracepoint = "netif_receive_skb")]
 fn srctrace_receive(ctx: RawTracePointContext) -> i32 {
-    observe(&Sighting {
-        tap: tap::RECEIVE,
-        skb: ctx.arg(0),
-        dev: 0,
-        ifindex: 0,
-    });
+    observe::<{ tap::RECEIVE }>(ctx.arg(0), 0, 0);
     0
 }

@@ -4,17 +4,12 @@
 //! struct net_device *dev))` (include/trace/events/net.h), called in `xmit_one` after tc egress
 //! and software segmentation: what it shows is what the driver gets.
 
-use crate::observe::{Sighting, observe};
+use crate::observe::observe;
 use aya_ebpf::{macros::raw_tracepoint, programs::RawTracePointContext};
 use tracer_common::tap;
 
 #[raw_tracepoint(tracepoint = "net_dev_start_xmit")]
 fn srctrace_transmit(ctx: RawTracePointContext) -> i32 {
-    observe(&Sighting {
-        tap: tap::TRANSMIT,
-        skb: ctx.arg(0),
-        dev: ctx.arg(1),
-        ifindex: 0,
-    });
+    observe::<{ tap::TRANSMIT }>(ctx.arg(0), ctx.arg(1), 0);
     0
 }

@@ -2,8 +2,8 @@
 
 use super::load::named;
 use super::{KernelError, Programs};
-use aya::maps::{HashMap, PerCpuArray};
-use tracer_common::{FlowKey, FlowState, counter};
+use aya::maps::{Array, HashMap, PerCpuArray};
+use tracer_common::{BulkSlot, FlowKey, FlowState, counter};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The kernel half's own counters, summed over CPUs.
@@ -23,6 +23,7 @@ pub struct Counters {
 
 const KEY: usize = size_of::<FlowKey>();
 const STATE: usize = size_of::<FlowState>();
+const SLOT: usize = size_of::<BulkSlot>();
 
 impl Programs {
     /// The counters now.
@@ -56,7 +57,21 @@ impl Programs {
         let mut bytes = [0; KEY];
         bytes.copy_from_slice(key.as_bytes());
         let state = FlowState::read_from_bytes(&map.get(&bytes, 0).ok()?).ok()?;
-        Some((state.packets, state.bytes))
+        let (packets, bytes) = self.bulk(&state);
+        Some((state.packets + packets, state.bytes + bytes))
+    }
+
+    /// What was counted of a flow beside its state.
+    fn bulk(&mut self, state: &FlowState) -> (u64, u64) {
+        let slot = (state.sum != 0).then(|| {
+            let map: Array<_, [u8; SLOT]> = Array::try_from(self.ebpf.map_mut("BULK")?).ok()?;
+            let bytes = map.get(&BulkSlot::index(state.sum), 0).ok()?;
+            BulkSlot::read_from_bytes(&bytes).ok()
+        });
+        match slot.flatten() {
+            Some(slot) if slot.sum == state.sum => (slot.packets, slot.bytes),
+            _ => (0, 0),
+        }
     }
 
     /// Every tuple's counters at every tap, as they are now. Entries that go while the table is
