@@ -58,7 +58,7 @@ pub fn original(journey: &Journey) -> Tuple {
     let Some(last) = journey.reply.hops().last() else {
         return journey.opened;
     };
-    let entry = last.conntrack.filter(|ct| ct.is_reply);
+    let entry = last.conntrack().filter(|ct| ct.is_reply);
     entry
         .map(|ct| ct.orig)
         .or_else(|| last.tuples().next_back().map(Tuple::reversed))
@@ -83,7 +83,7 @@ fn before_first(journey: &Journey, first: &Hop) -> Option<Tuple> {
         return None;
     }
     let now = first.tuples().next()?;
-    entries(journey, first.place.netns, first.conntrack.as_ref())
+    entries(journey, first.place.netns, first.conntrack())
         .flat_map(|ct| [(ct.orig, ct), (ct.reply, ct)])
         .find(|(before, ct)| *before != now && through(ct, *before) == Some(now))
         .map(|(before, _)| before)
@@ -257,7 +257,7 @@ impl<'a> Walk<'a> {
 
     /// The entry of the namespace that makes just this change.
     fn shown(&self, step: &Step<'a>, side: Side, netns: NetnsId) -> Option<Shown<'a>> {
-        let own = step.to.and_then(|h| h.conntrack.as_ref());
+        let own = step.to.and_then(Hop::conntrack);
         entries(self.journey, netns, own).find_map(|ct| {
             let mut ways = [(ct.orig, false), (ct.reply, true)].into_iter();
             let made = |tuple| {

@@ -38,7 +38,7 @@ pub(super) fn passages(journey: &Journey) -> Vec<Passage<'_>> {
             (Some(passage), Dir::Ingress) if passage.exit.is_none() => {
                 passage.entry = Some(hop);
                 // A bridge may have shown it to the rules below that.
-                let entry = hop.conntrack.as_ref();
+                let entry = hop.conntrack();
                 if entry.is_none_or(|entry| entry.orig != passage.before) {
                     passage.before = before;
                 }

@@ -166,7 +166,7 @@ fn balanced(
     if before.destination() == after.destination() || !inventory.owns(passage.netns, before.dst) {
         return None;
     }
-    let mut known = entries(journey, passage.netns, exit.conntrack.as_ref());
+    let mut known = entries(journey, passage.netns, exit.conntrack());
     let own = known.find(|ct| through(ct, before) == Some(after))?;
     is_balanced(own).then(|| after.destination())
 }
@@ -180,10 +180,10 @@ fn around(journey: &Journey, passage: &Passage<'_>) -> (Tuple, Option<Tuple>) {
         return (before, after);
     };
     let after = exit.tuples().next();
-    let own = exit.conntrack.filter(|_| passage.entry.is_some());
+    let own = exit.conntrack().filter(|_| passage.entry.is_some());
     match own.zip(after) {
         Some((own, after)) => {
-            let (before, after) = tracked(&own, before, after);
+            let (before, after) = tracked(own, before, after);
             (before, Some(after))
         }
         None => (before, after),

@@ -76,9 +76,9 @@ impl Step<'_> {
     /// `seen` and made `out` of it.
     pub(super) fn parts(self) -> Vec<Self> {
         let within = self.tc.is_none() && self.from.is_some() && self.netns().is_some();
-        let own = self.to.and_then(|hop| hop.conntrack).filter(|_| within);
+        let own = self.to.and_then(Hop::conntrack).filter(|_| within);
         let Some(own) = own else { return vec![self] };
-        let (seen, out) = tracked(&own, self.before, self.after);
+        let (seen, out) = tracked(own, self.before, self.after);
         let part = |before, after, part| Self {
             before,
             after,

@@ -3,8 +3,10 @@
 use super::counter::Counter;
 use super::place::Place;
 use super::print;
+use super::taps::Taps;
 use crate::event::{self, Conntrack, Dir, Event, Fingerprint, Outer, Tap, Tcp};
 use crate::packet::Tuple;
+use std::sync::Arc;
 
 /// A sighting of the first packet. Both taps of a device's side are one hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,16 +19,16 @@ pub struct Hop {
     pub ttl: u8,
     /// The packet's mark.
     pub mark: Option<u32>,
-    /// The conntrack entry it carried.
-    pub conntrack: Option<Conntrack>,
-    /// Whether `conntrack: None` is known to mean that there was none.
+    /// The conntrack entry it carried, which the hops of a way share.
+    conntrack: Option<Arc<Conntrack>>,
+    /// Whether no entry is known to mean that there was none.
     pub conntrack_known: bool,
     /// The packet that it was inside of here; the mark is then that one's.
     pub outer: Option<Box<Outer>>,
     /// Whether the packet was made on this host.
     pub local: bool,
-    /// The packet's tuple at the tap it meets first and at the one it meets second.
-    taps: [Option<Tuple>; 2],
+    /// The packet's tuple at each tap.
+    taps: Taps,
     pub(super) print: Fingerprint,
     counted: Counter,
     /// Whether the tracepoint counted: it counts every packet, a tc tap only those it looks at.
@@ -34,17 +36,9 @@ pub struct Hop {
     /// Whether the tap's counters hold more than this flow's packets.
     shared: bool,
     /// Later fragments have a tuple, and so counters, of their own.
-    fragments: Counter,
+    fragments: Option<Box<Counter>>,
     /// Another packet's sighting, in a gap of the first packet's way.
     pub(super) filled: bool,
-}
-
-/// Which of a side's two taps a packet meets first: at ingress the tracepoint, at egress ours.
-fn rank(tap: Tap) -> usize {
-    match tap {
-        Tap::Receive | Tap::TcEgress => 0,
-        Tap::TcIngress | Tap::Transmit => 1,
-    }
 }
 
 /// What a tap had counted of a flow at its first event there. Where the counters hold more than the
@@ -59,35 +53,54 @@ fn first_count(event: &Event, shared: bool) -> Counter {
     counted
 }
 
+/// The entry that a sighting shows: that of a hop before, where it is the same.
+fn entry_of(event: &Event, before: &[Hop]) -> Option<Arc<Conntrack>> {
+    let entry = event.conntrack.as_ref()?;
+    let known = before.iter().filter_map(|hop| hop.conntrack.as_ref());
+    let same = known.rev().find(|known| known.as_ref() == entry);
+    Some(same.map_or_else(|| Arc::new(*entry), Arc::clone))
+}
+
 impl Hop {
-    pub(super) fn new(event: &Event, place: Place, reused: bool, filled: bool) -> Self {
+    /// `before`: hops of the same way.
+    pub(super) fn new(
+        event: &Event,
+        place: Place,
+        reused: bool,
+        filled: bool,
+        before: &[Self],
+    ) -> Self {
         let shared = reused || event.tuple == event.tuple.reversed();
-        let mut hop = Self {
+        Self {
             place,
             time_ns: event.time_ns,
             ttl: event.print.ttl,
             mark: event.mark,
-            conntrack: event.conntrack,
+            conntrack: entry_of(event, before),
             conntrack_known: event.conntrack_known,
             outer: event.outer.clone(),
             // Before a received packet's device is noted, every packet looks local.
             local: event.local && place.dir == Dir::Egress,
-            taps: [None; 2],
+            taps: Taps::of(event.tap, event.tuple),
             print: event.print,
             counted: first_count(event, shared),
             counted_all: event.tap.counts_all(),
             shared,
-            fragments: Counter::default(),
+            fragments: None,
             filled,
-        };
-        hop.taps[rank(event.tap)] = Some(event.tuple);
-        hop
+        }
+    }
+
+    /// The conntrack entry that the packet carried.
+    #[must_use]
+    pub fn conntrack(&self) -> Option<&Conntrack> {
+        self.conntrack.as_deref()
     }
 
     /// The tuples at this side's taps, in the order in which the packet met them. Two that differ
     /// are the doing of a traffic-control program on the device.
     pub fn tuples(&self) -> impl DoubleEndedIterator<Item = Tuple> + '_ {
-        self.taps.iter().flatten().copied()
+        self.taps.both().into_iter().flatten()
     }
 
     /// The packet as it was on the device's wire, where that tap saw it.
@@ -106,13 +119,13 @@ impl Hop {
             Dir::Ingress => Tap::TcIngress,
             Dir::Egress => Tap::TcEgress,
         };
-        self.taps[rank(tc)].is_some()
+        self.taps.at(tc).is_some()
     }
 
     /// The tap that saw that.
     #[must_use]
     pub fn wire_tap(&self) -> Tap {
-        let [first, second] = self.taps;
+        let [first, second] = self.taps.both();
         match self.place.dir {
             Dir::Ingress if first.is_some() => Tap::Receive,
             Dir::Ingress => Tap::TcIngress,
@@ -124,13 +137,13 @@ impl Hop {
     /// Wire packets of the flow here.
     #[must_use]
     pub fn packets(&self) -> u64 {
-        self.counted.packets() + self.fragments.packets()
+        self.counted.packets() + self.fragments.as_deref().map_or(0, Counter::packets)
     }
 
     /// Bytes (from the network header) of the flow here.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.counted.bytes() + self.fragments.bytes()
+        self.counted.bytes() + self.fragments.as_deref().map_or(0, Counter::bytes)
     }
 
     /// What no translator touches in the packet.
@@ -168,10 +181,9 @@ impl Hop {
 
     /// Counts a later fragment, by the counters of its own tuple.
     pub(super) fn count_fragment(&mut self, event: &Event) {
-        if self.fragments == Counter::default() {
-            self.fragments = Counter::from(event);
-        }
-        self.fragments.raise(event.packets, event.bytes);
+        self.fragments
+            .get_or_insert_with(|| Box::new(Counter::from(event)))
+            .raise(event.packets, event.bytes);
     }
 
     /// Takes in the counters of an event: those of a tc tap only as long as there are no others.
@@ -191,7 +203,9 @@ impl Hop {
     /// Takes in what another part of the flow knows of this place.
     pub(super) fn merge(&mut self, other: &Self) {
         self.local |= other.local;
-        self.conntrack = self.conntrack.or(other.conntrack);
+        if self.conntrack.is_none() {
+            self.conntrack.clone_from(&other.conntrack);
+        }
         match (self.counted_all, other.counted_all) {
             (true, false) => {}
             (false, true) => {
@@ -200,10 +214,11 @@ impl Hop {
             }
             _ => self.counted.merge(&other.counted),
         }
-        self.fragments.merge(&other.fragments);
-        for (own, new) in self.taps.iter_mut().zip(other.taps) {
-            *own = own.or(new);
+        match (&mut self.fragments, &other.fragments) {
+            (Some(own), Some(new)) => own.merge(new),
+            (own, new) => *own = own.take().or_else(|| new.clone()),
         }
+        self.taps.merge(&other.taps);
     }
 
     /// Whether an event shows the hop's packet once more and not a retransmission.
@@ -219,18 +234,17 @@ impl Hop {
         let copy = self.is_copy(event);
         let same = self.is_print_of(event);
         self.count_event(event);
-        let tap = &mut self.taps[rank(event.tap)];
-        let sighted = match tap {
+        let sighted = match self.taps.at(event.tap) {
             None => Sighted::OtherTap,
-            Some(tuple) if *tuple == event.tuple => Sighted::Again,
+            Some(tuple) if tuple == event.tuple => Sighted::Again,
             Some(_) if copy => Sighted::Fork,
             Some(_) => Sighted::Changed,
         };
         if sighted == Sighted::OtherTap && same {
-            *tap = Some(event.tuple);
+            self.taps.merge(&Taps::of(event.tap, event.tuple));
         }
         if self.conntrack.is_none() && same {
-            self.conntrack = event.conntrack;
+            self.conntrack = entry_of(event, &[]);
         }
         sighted
     }

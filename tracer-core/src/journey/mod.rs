@@ -28,6 +28,7 @@ mod place;
 mod print;
 mod resolve;
 mod slab;
+mod taps;
 mod timers;
 mod tracked;
 

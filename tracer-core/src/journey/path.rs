@@ -62,7 +62,8 @@ impl Way {
         if self.hops.len() >= MAX_HOPS {
             return Sighted::Elsewhere;
         }
-        self.insert(position, Hop::new(event, place, reused, filled));
+        let hop = Hop::new(event, place, reused, filled, &self.hops);
+        self.insert(position, hop);
         Sighted::NewPlace
     }
 

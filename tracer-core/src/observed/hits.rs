@@ -54,7 +54,7 @@ impl Hits {
         {
             let netns = hop.place.netns;
             keys.extend(hop.tuples().map(|tuple| (netns, tuple)));
-            let entry = hop.conntrack.as_ref();
+            let entry = hop.conntrack();
             keys.extend(entry.into_iter().flat_map(|entry| forms(netns, entry)));
         }
         let entries = journey.conntracks.iter();

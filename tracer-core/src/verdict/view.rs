@@ -44,7 +44,7 @@ fn view(n: u32, hop: &Hop, t_us: i64, journey: &Journey, context: &Context<'_>) 
         tuple: hop.tuple().unwrap_or(journey.opened).into(),
         outer: carried::outer(hop, inventory).map(Into::into),
         mark: hop.mark,
-        ct: hop.conntrack.as_ref().map(conntrack),
+        ct: hop.conntrack().map(conntrack),
     }
 }
 

@@ -198,7 +198,7 @@ fn went_past(journey: &Journey, ruling: &Ruling<'_, '_>, rewrites: &[Rewrite]) -
         .iter()
         .any(|r| r.netns == Some(netns.0) && r.direction == RewriteDirection::Request);
     let exit = ruling.passage.exit;
-    came_in && untouched && exit.is_some_and(|e| e.conntrack_known && e.conntrack.is_none())
+    came_in && untouched && exit.is_some_and(|e| e.conntrack_known && e.conntrack().is_none())
 }
 
 /// A rule in a sentence: `iptables-legacy nat/IP-MASQ rule 3`, with its owner where that is known.
