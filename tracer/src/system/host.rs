@@ -2,6 +2,7 @@
 
 use super::Roots;
 use rustix::time::{ClockId, clock_gettime};
+use std::fs;
 use std::path::Path;
 
 /// The host's name as the kernel has it.
@@ -54,7 +55,7 @@ pub enum Lockdown {
 pub fn lockdown(roots: &Roots) -> Lockdown {
     let text = roots
         .on_host("sys/kernel/security/lockdown")
-        .find_map(|path| std::fs::read_to_string(path).ok());
+        .find_map(|path| fs::read_to_string(path).ok());
     parse_lockdown(text.as_deref().unwrap_or_default())
 }
 
@@ -78,8 +79,7 @@ pub fn has_btf() -> bool {
 pub fn sees_host_processes(roots: &Roots) -> bool {
     /// The first process namespace has this number on every kernel.
     const INITIAL: &str = "pid:[4026531836]";
-    std::fs::read_link(roots.proc().join("self/ns/pid"))
-        .is_ok_and(|link| link == Path::new(INITIAL))
+    fs::read_link(roots.proc().join("self/ns/pid")).is_ok_and(|link| link == Path::new(INITIAL))
 }
 
 /// CLOCK_MONOTONIC now, nanoseconds: the clock of events.
@@ -124,8 +124,10 @@ pub fn one_heap() {
 }
 
 /// Gives memory that loading needed and nobody uses any more back to the kernel; the allocator
-/// would keep it.
+/// would keep it. Of the program's own code, most is for the start too: it stays in the page cache, and what is
+/// run again is mapped again.
 pub fn return_memory() {
+    unmap_code();
     #[cfg(target_env = "gnu")]
     // SAFETY: takes no pointers; any thread may call it at any time.
     unsafe {
@@ -133,9 +135,53 @@ pub fn return_memory() {
     }
 }
 
+/// Takes the pages of the program's file out of this process's page table. A hint: where it is refused, nothing is
+/// lost.
+fn unmap_code() {
+    for range in fs::read_to_string("/proc/self/maps")
+        .unwrap_or_default()
+        .lines()
+        .filter_map(code)
+    {
+        // SAFETY: a mapping of a file that nobody may write to through it: what is read there next time is read
+        // from the file again, and is the same.
+        let _ = unsafe {
+            rustix::mm::madvise(
+                std::ptr::without_provenance_mut(range.start),
+                range.len(),
+                rustix::mm::Advice::LinuxDontNeed,
+            )
+        };
+    }
+}
+
+/// The addresses of a line of `/proc/PID/maps` about code that comes from a file: `START-END r-xp OFFSET DEVICE INODE
+/// FILE` (Documentation/filesystems/proc.rst).
+fn code(line: &str) -> Option<std::ops::Range<usize>> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    if words.next()? != "r-xp" || words.nth(2)? == "0" {
+        return None;
+    }
+    let address = |text| usize::from_str_radix(text, 16).ok();
+    Some(address(start)?..address(end)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_code_of_files_is_unmapped() {
+        let of_file = "55d0c000-55d0f000 r-xp 0000a000 fe:00 1234   /usr/bin/srctrace";
+        assert_eq!(code(of_file), Some(0x55d0_c000..0x55d0_f000));
+        let data = "55d0f000-55d10000 rw-p 0000d000 fe:00 1234   /usr/bin/srctrace";
+        let kernel = "7ffd2000-7ffd4000 r-xp 00000000 00:00 0   [vdso]";
+        let nothing = "";
+        for line in [data, kernel, nothing] {
+            assert_eq!(code(line), None);
+        }
+    }
 
     #[test]
     fn releases_have_two_numbers() {
