@@ -2,59 +2,46 @@
 //! finds its counter by what it looks like. Once a tick each flow is looked at whole (`policy.rs`), which takes in
 //! what was counted here and sees to all that time brings.
 
-use crate::memory;
 use crate::observe::Sighting;
-use crate::policy;
-use crate::state::{BULK, FLOWS, Work, config, offset};
-use crate::{buffer, clock, conntrack, direct, plain};
-use plain::Plain;
-use tracer_common::{BulkSlot, FlowKey, FlowState, config_flags};
+use crate::plain::{self, Plain};
+use crate::state::{BULK, FLOWS, Work, offset};
+use crate::words::add;
+use crate::{buffer, clock, memory, policy};
+use tracer_common::{BulkSlot, FlowKey, FlowState};
 use tracer_ebpf::parse::forget;
-
-/// A place is given to another flow when its own was not looked at for this long: a second, at the most ticks
-/// per second that a kernel has.
-const QUIET_TICKS: u32 = 1024;
 
 /// Counts a packet if that is all there is to do about it. Leaves its sum in `work.sum`: zero for one that must be
 /// looked at whole in any case.
 #[inline(always)]
 pub(crate) fn counted(work: &mut Work, seen: &Sighting) -> bool {
     work.sum = 0;
-    if direct::only() || config!(flags) & config_flags::EACH_PACKET != 0 || forget(&work.wrap) != 0
-    {
-        return false;
+    count_plain(work, seen).is_some()
+}
+
+#[inline(always)]
+fn count_plain(work: &mut Work, seen: &Sighting) -> Option<()> {
+    if forget(&work.wrap) != 0 {
+        return None; // its entry and mark are the outer packet's
     }
-    let nfct = buffer::nfct(work);
-    if conntrack::is_new(nfct) {
-        return false;
-    }
-    let Some(plain) = plain::read(work) else {
-        return false;
-    };
-    let Some(sum) = sum(work, seen, &plain, nfct) else {
-        return false;
-    };
+    let plain = plain::read(work)?;
+    let sum = sum(work, seen, &plain)?;
     work.sum = sum;
-    match slot(sum) {
-        Some(slot) if forget(&slot.sum) == sum => count(work, slot, &plain).is_some(),
-        _ => false,
-    }
+    let slot = slot(sum).filter(|slot| forget(&slot.sum) == sum)?;
+    count(work, slot, &plain)
 }
 
 /// What such packets have in common at this tap.
 #[inline(always)]
-fn sum(work: &Work, seen: &Sighting, plain: &Plain, nfct: u64) -> Option<u64> {
+fn sum(work: &Work, seen: &Sighting, plain: &Plain) -> Option<u64> {
     let dev = if seen.dev == 0 {
         memory::at(seen.skb, offset!(skb_dev))?
     } else {
         seen.dev
     };
-    let mark = u64::from(buffer::mark(work).unwrap_or(0));
-    let beside = u64::from(buffer::vlan(work)) << 40
-        | u64::from(buffer::made_here(work)) << 39
-        | u64::from(seen.tap) << 32;
-    let sum = plain::add(plain::add(plain.sum, nfct), dev);
-    Some(plain::add(sum, mark | beside) | 1)
+    let beside = u64::from(buffer::vlan(work)) << 16
+        | u64::from(buffer::made_here(work)) << 8
+        | u64::from(seen.tap);
+    Some(add(add(plain.sum, dev), beside) | 1)
 }
 
 #[inline(always)]
@@ -126,7 +113,8 @@ fn fold(slot: &mut BulkSlot, state: &mut FlowState) {
     policy::add(&raw mut slot.bytes, bytes.wrapping_neg());
 }
 
-/// Lets the next packets like this one be counted by the way, if there is room.
+/// Lets the next packets like this one be counted by the way, if there is room: a place is given to another flow
+/// when its own was not looked at for a second.
 #[inline(always)]
 pub(crate) fn keep(state: &mut FlowState, key: &FlowKey, sum: u64) {
     if sum == 0 {
@@ -135,7 +123,7 @@ pub(crate) fn keep(state: &mut FlowState, key: &FlowKey, sum: u64) {
     let Some(slot) = slot(sum) else { return };
     let tick = clock::ticks();
     if forget(&slot.sum) != sum {
-        if forget(&slot.sum) != 0 && tick.wrapping_sub(slot.tick) <= QUIET_TICKS {
+        if forget(&slot.sum) != 0 && tick.wrapping_sub(slot.tick) <= clock::SECOND {
             return;
         }
         vacate(slot);

@@ -12,6 +12,9 @@ pub(crate) fn stamp(event: &mut RawEvent) {
     }
 }
 
+/// A second or more in ticks: what it is at the most ticks per second that a kernel has.
+pub(crate) const SECOND: u32 = 1024;
+
 /// The kernel's ticks, 100 to 1000 a second: a load from memory.
 #[inline(always)]
 pub(crate) fn ticks() -> u32 {

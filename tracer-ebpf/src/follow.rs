@@ -1,11 +1,11 @@
 //! Following: a flow that matched once is ours at every later point, whatever its tuple is there.
 
 use crate::state::{LEARNED, SKBS, learned_some};
+use crate::words::{Words, of_address};
 use crate::{clock, filter, state::Work};
-use core::cell::UnsafeCell;
 use tracer_common::{FollowKey, RawEvent, RawTuple, SkbNote, present};
 
-/// A buffer's note is believed this long: addresses are reused within microseconds, but a packet
+/// A buffer's note is believed this long (at most [`clock::SECOND`]): addresses are reused within microseconds, but a packet
 /// may wait in a queue.
 const NOTE_NS: u64 = 1_000_000_000;
 
@@ -23,29 +23,13 @@ pub(crate) fn learned(tuple: &RawTuple, netns: u32) -> bool {
 
 /// When a buffer of each of so many groups was told last, in ticks. Most buffers were not, and this
 /// is cheaper to ask than [`SKBS`].
-static NOTED: Ticks = Ticks([const { UnsafeCell::new(0) }; GROUPS]);
-const GROUPS: usize = 4096;
-/// At least [`NOTE_NS`], at the most ticks per second that a kernel has.
-const NOTE_TICKS: u32 = 1024;
-
-struct Ticks([UnsafeCell<u32>; GROUPS]);
-
-// SAFETY: aligned words are read and written whole, and of two that are written at the same time
-// either will do.
-unsafe impl Sync for Ticks {}
-
-#[inline(always)]
-fn group(skb: u64) -> *mut u32 {
-    let hash = (skb >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    NOTED.0[(hash >> 52) as usize % GROUPS].get()
-}
+static NOTED: Words<u32, 4096> = Words::new(0);
 
 /// Whether this buffer could have been told lately; never no to one that was.
 #[inline(always)]
 pub(crate) fn may_be_noted(skb: u64) -> bool {
-    // SAFETY: a static is always readable.
-    let noted = unsafe { group(skb).read_volatile() };
-    clock::ticks().wrapping_sub(noted) <= NOTE_TICKS
+    let noted = NOTED.get(of_address(skb));
+    clock::ticks().wrapping_sub(noted) <= clock::SECOND
 }
 
 /// Whether this very buffer was told before, with the same untouchable parts.
@@ -78,8 +62,7 @@ pub(crate) fn note(event: &RawEvent) {
         pad: [0; 2],
     };
     let _ = SKBS.insert(event.skb, note, 0);
-    // SAFETY: the table lies in writable memory; see `Ticks`.
-    unsafe { group(event.skb).write_volatile(clock::ticks()) };
+    NOTED.put(of_address(event.skb), clock::ticks());
 }
 
 /// Learns the tuples that this flow has in this namespace, where the filter would not know them.

@@ -60,6 +60,8 @@ mod state;
 mod taps;
 #[cfg(target_arch = "bpf")]
 mod unwrap;
+#[cfg(target_arch = "bpf")]
+mod words;
 
 /// The kernel lets only GPL-compatible programs call the helpers that read its memory.
 #[cfg(target_arch = "bpf")]

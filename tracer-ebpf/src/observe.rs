@@ -95,7 +95,7 @@ fn whole<const TAP: u8>(work: &mut Work, seen: &Sighting) -> Option<()> {
     is_ours(work, seen)?;
     work.event.print.wire_packets = buffer::wire_packets(work, work.event.print.payload_len);
     policy::judge(work, policy::is_wire(TAP));
-    if !is_tracepoint(TAP) && forget(&work.opens) == 0 {
+    if !policy::is_tracepoint(TAP) && forget(&work.opens) == 0 {
         settled::learn(forget(&work.sum));
     }
     if forget(&work.event.reasons) != 0 {
@@ -107,16 +107,11 @@ fn whole<const TAP: u8>(work: &mut Work, seen: &Sighting) -> Option<()> {
 /// Whether this packet is like one before it in all that is told of it. The tap is known to the compiler.
 #[inline(always)]
 fn is_old_news(work: &mut Work, seen: &Sighting) -> bool {
-    if is_tracepoint(seen.tap) {
+    if policy::is_tracepoint(seen.tap) {
         return bulk::counted(work, seen);
     }
     work.sum = settled::sum(work, seen.tap, seen.ifindex);
     settled::is_known(forget(&work.sum))
-}
-
-#[inline(always)]
-fn is_tracepoint(at: u8) -> bool {
-    at == tap::RECEIVE || at == tap::TRANSMIT
 }
 
 /// Fills the event in with what the next steps need; `None` when the packet is not ours.

@@ -2,8 +2,10 @@
 //! headers, that opens and closes nothing. Nearly all of a flow's packets are such.
 
 use crate::memory::field;
-use crate::state::Work;
-use tracer_common::ip_proto;
+use crate::state::{Work, config};
+use crate::words::add;
+use crate::{buffer, conntrack, direct};
+use tracer_common::{config_flags, ip_proto};
 use tracer_ebpf::parse::forget;
 
 /// The fragment offset and "more fragments", as they lie in the header.
@@ -14,7 +16,7 @@ const TRANSITIONS: u8 = 0x07;
 /// A plain packet.
 #[derive(Clone, Copy)]
 pub(crate) struct Plain {
-    /// The sum of addresses, protocol and ports.
+    /// The sum of addresses, protocol and ports, of the entry that it carries and of its mark.
     pub(crate) sum: u64,
     /// Bytes from the network header on, as that says.
     pub(crate) len: u32,
@@ -25,9 +27,22 @@ pub(crate) struct Plain {
     pub(crate) is_tcp: bool,
 }
 
-/// Reads it; `None` where the packet is no plain one.
+/// Reads it; `None` where the packet is no plain one, or every packet is to be looked at whole.
 #[inline(always)]
 pub(crate) fn read(work: &Work) -> Option<Plain> {
+    let nfct = buffer::nfct(work);
+    if direct::only() || config!(flags) & config_flags::EACH_PACKET != 0 || conntrack::is_new(nfct)
+    {
+        return None;
+    }
+    let mut plain = headers(work)?;
+    let mark = u64::from(buffer::mark(work).unwrap_or(0));
+    plain.sum = add(add(plain.sum, nfct), mark);
+    Some(plain)
+}
+
+#[inline(always)]
+fn headers(work: &Work) -> Option<Plain> {
     let valid = forget(&work.valid);
     match work.head.0[0] {
         0x45 if valid >= 34 && half(work, 6) & NO_FRAGMENT == 0 => {
@@ -48,19 +63,16 @@ pub(crate) fn read(work: &Work) -> Option<Plain> {
 #[inline(always)]
 fn transport<const AT: usize>(work: &Work, sum: u64, proto: u8, len: u32) -> Option<Plain> {
     let is_tcp = proto == ip_proto::TCP;
-    let opens_nothing = if is_tcp {
-        work.head.0[AT + 13] & TRANSITIONS == 0
-    } else {
-        proto == ip_proto::UDP
+    let header = match proto {
+        ip_proto::TCP if work.head.0[AT + 13] & TRANSITIONS == 0 => {
+            u32::from(work.head.0[AT + 12] >> 4) * 4
+        }
+        ip_proto::UDP => 8,
+        _ => return None,
     };
-    if !opens_nothing {
-        return None;
+    if is_tcp && header < 20 {
+        return None; // no TCP: see `tracer_ebpf::parse`
     }
-    let header = if is_tcp {
-        u32::from(work.head.0[AT + 12] >> 4) * 4
-    } else {
-        8
-    };
     let payload = len.wrapping_sub(AT as u32 + header);
     // What lies about its length is looked at whole.
     if payload > len || len > work.packet.len() {
@@ -92,11 +104,4 @@ fn half(work: &Work, at: usize) -> u16 {
 #[inline(always)]
 fn host(work: &Work, at: usize) -> u16 {
     field!(work.head.0, at, u16).map_or(0, u16::from_be)
-}
-
-/// Adds a word to a sum, so that the upper bits depend on all of it.
-#[inline(always)]
-pub(crate) fn add(sum: u64, word: u64) -> u64 {
-    let sum = (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    sum ^ sum >> 32
 }

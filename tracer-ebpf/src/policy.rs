@@ -18,7 +18,7 @@ const TRANSITIONS: u8 = FIN | SYN | RST;
 #[inline(never)]
 pub(crate) fn judge(work: &mut Work, wire: bool) {
     let nfct = work.nfct;
-    let sum = forget(&work.sum);
+    let sum = if wire { forget(&work.sum) } else { 0 };
     let event = &mut work.event;
     let key = FlowKey {
         tuple: event.tuple,
@@ -37,13 +37,9 @@ pub(crate) fn judge(work: &mut Work, wire: bool) {
             let state = unsafe { &mut *state };
             opens &= state.data < MAX_OPENINGS;
             state.data += u8::from(opens);
-            if wire {
-                bulk::gather(state, sum);
-            }
+            bulk::gather(state, sum);
             next(event, state, nfct, wire);
-            if wire {
-                bulk::keep(state, &key, sum);
-            }
+            bulk::keep(state, &key, sum);
         }
     }
     if opens {
@@ -145,7 +141,13 @@ fn sign_of_life(event: &mut RawEvent, state: &mut FlowState) {
 /// where there is one.
 #[inline(always)]
 pub(crate) fn is_wire(tap: u8) -> bool {
-    tap == tap::RECEIVE || tap == tap::TRANSMIT || direct::only()
+    is_tracepoint(tap) || direct::only()
+}
+
+/// Whether the tap is a tracepoint, which sees and counts every packet.
+#[inline(always)]
+pub(crate) fn is_tracepoint(tap: u8) -> bool {
+    tap == tap::RECEIVE || tap == tap::TRANSMIT
 }
 
 /// Flags, first data and retransmissions.

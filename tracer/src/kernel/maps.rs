@@ -57,31 +57,34 @@ impl Programs {
         let mut bytes = [0; KEY];
         bytes.copy_from_slice(key.as_bytes());
         let state = FlowState::read_from_bytes(&map.get(&bytes, 0).ok()?).ok()?;
-        let (packets, bytes) = self.bulk(&state);
-        Some((state.packets + packets, state.bytes + bytes))
+        Some(self.counts(&state))
     }
 
-    /// What was counted of a flow beside its state.
-    fn bulk(&mut self, state: &FlowState) -> (u64, u64) {
+    /// Wire packets and bytes of a flow: what its state says, and what was counted beside that.
+    fn counts(&mut self, state: &FlowState) -> (u64, u64) {
         let slot = (state.sum != 0).then(|| {
             let map: Array<_, [u8; SLOT]> = Array::try_from(self.ebpf.map_mut("BULK")?).ok()?;
             let bytes = map.get(&BulkSlot::index(state.sum), 0).ok()?;
             BulkSlot::read_from_bytes(&bytes).ok()
         });
         match slot.flatten() {
-            Some(slot) if slot.sum == state.sum => (slot.packets, slot.bytes),
-            _ => (0, 0),
+            // Wrapping: while the programs move counts, either may lack what the other has.
+            Some(slot) if slot.sum == state.sum => (
+                state.packets.wrapping_add(slot.packets),
+                state.bytes.wrapping_add(slot.bytes),
+            ),
+            _ => (state.packets, state.bytes),
         }
     }
 
-    /// Every tuple's counters at every tap, as they are now. Entries that go while the table is
+    /// Every tuple's wire packets at every tap, as they are now. Entries that go while the table is
     /// read are left out.
     ///
     /// # Errors
     /// When the map cannot be used at all.
     pub fn flow_counters(
         &mut self,
-        mut entry: impl FnMut(FlowKey, FlowState),
+        mut entry: impl FnMut(FlowKey, u64),
     ) -> Result<(), KernelError> {
         let failed = |source| KernelError::Map {
             map: "FLOWS",
@@ -89,12 +92,13 @@ impl Programs {
         };
         let map: HashMap<_, [u8; KEY], [u8; STATE]> =
             HashMap::try_from(named(&mut self.ebpf, "FLOWS")?).map_err(failed)?;
-        for (key, state) in map.iter().flatten() {
+        let flows: Vec<_> = map.iter().flatten().collect();
+        for (key, state) in flows {
             if let (Ok(key), Ok(state)) = (
                 FlowKey::read_from_bytes(&key),
                 FlowState::read_from_bytes(&state),
             ) {
-                entry(key, state);
+                entry(key, self.counts(&state).0);
             }
         }
         Ok(())

@@ -99,12 +99,12 @@ fn glance(dests: &[Dest]) -> Result<Vec<Nearest>, Failure> {
     programs.attach_tracepoints()?;
     std::thread::sleep(GLANCE);
     let mut found: BTreeMap<Tuple, (Nearby, u64)> = BTreeMap::new();
-    programs.flow_counters(|key, state| {
+    programs.flow_counters(|key, packets| {
         let tuple = Tuple::from_raw(&key.tuple).filter(|_| key.tap == tap::TRANSMIT);
         let Some(tuple) = tuple else { return };
         if let Some(near) = dests.iter().find_map(|dest| nearby(dest, &tuple)) {
-            let packets = &mut found.entry(tuple).or_insert((near, 0)).1;
-            *packets = state.packets.max(*packets);
+            let most = &mut found.entry(tuple).or_insert((near, 0)).1;
+            *most = packets.max(*most);
         }
     })?;
     Ok(in_order(found))
