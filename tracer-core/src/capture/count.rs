@@ -17,8 +17,8 @@ const TRANSITIONS: u8 = FIN | SYN | RST;
 const KEEPALIVE_NS: u64 = 10_000_000_000;
 /// One packet is seen at another interface within this time; what was sent again comes later.
 const COPY_NS: u64 = 5_000_000;
-/// Most conversations in each of the two generations.
-const MOST: usize = 1 << 15;
+/// Most conversations in each of the two generations: as many as the table has room for before it doubles.
+const MOST: usize = (1 << 15) / 8 * 7;
 
 /// A tuple and its reverse, by the lesser of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

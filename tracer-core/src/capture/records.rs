@@ -2,13 +2,17 @@
 
 use super::{Capture, HERE, LinkType, Packet};
 use crate::inventory::{Inventory, Link, Namespace};
-use crate::recording::{Asked, Captured, Change, Clock, Header, Record};
+use crate::journey;
+use crate::recording::{Asked, Captured, Change, Clock, Header, Record, Settings};
 use crate::verdict;
 use ipnet::IpNet;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Time goes on in steps of this, nanoseconds, as in a trace.
 const TURN_NS: u64 = 50_000_000;
+
+/// Most events held back for reordering: packets stand in a file nearly in order, and far sides see very many flows.
+const MOST_HELD: usize = 1 << 12;
 
 /// An interface that a file describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +61,7 @@ impl Records {
                 realtime_ns: i64::try_from(began_ns).unwrap_or(i64::MAX),
             },
             captured: Some(captured(interfaces)),
+            settings: settings(),
             ..Header::default()
         };
         records.queue.push_back(Record::Header(Box::new(header)));
@@ -121,6 +126,17 @@ impl Records {
             now_ns: self.now_ns,
             counts: Vec::new(),
         }
+    }
+}
+
+fn settings() -> Settings {
+    let journey = journey::Settings {
+        max_held: MOST_HELD,
+        ..journey::Settings::default()
+    };
+    Settings {
+        journey,
+        ..Settings::default()
     }
 }
 

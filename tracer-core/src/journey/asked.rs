@@ -46,7 +46,8 @@ impl Correlator {
         let at = *self.asked.get(event.time_ns, &asker(place.netns, asked))?;
         let flow = self.flows.get(at)?;
         let journey = flow.journey.as_deref()?;
-        let waits = flow.exchange.reply_ns.is_none() && journey.request_to_port(place, asked.dport);
+        let waits =
+            journey.exchange.reply_ns.is_none() && journey.request_to_port(place, asked.dport);
         (waits && flow.fits(&event.print, Direction::Reply)).then_some(at)
     }
 }

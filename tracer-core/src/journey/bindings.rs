@@ -91,7 +91,7 @@ impl Bindings {
         match self.map.entry(key) {
             Entry::Vacant(slot) => {
                 slot.insert(new);
-                keys.push(key);
+                add(keys, key);
             }
             Entry::Occupied(mut slot) => {
                 let old = slot.get_mut();
@@ -101,7 +101,7 @@ impl Bindings {
                 }
                 let rival = (old.zone != 0 && zone != 0 && old.zone != zone).then_some(old.flow);
                 *old = Bound { rival, ..new };
-                keys.push(key);
+                add(keys, key);
             }
         }
     }
@@ -154,4 +154,12 @@ impl Bindings {
     pub(super) fn len(&self) -> usize {
         self.map.len()
     }
+}
+
+/// Most flows have a key or a few, and very many flows are remembered: room is made for no more.
+fn add(keys: &mut Vec<Key>, key: Key) {
+    if keys.len() == keys.capacity() {
+        keys.reserve_exact(1 + keys.len());
+    }
+    keys.push(key);
 }

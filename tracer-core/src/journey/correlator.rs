@@ -37,6 +37,8 @@ pub struct Correlator {
     pub(super) flows: Slab<Tracked>,
     pub(super) bindings: Bindings,
     pub(super) skbs: Recent<u64, SkbNote>,
+    /// Whether a packet's buffer tells it from others. A capture's packets have none.
+    pub(super) has_buffers: bool,
     pub(super) marks: Recent<Mark, Candidates>,
     pub(super) fragments: Recent<FragmentKey, (FlowRef, Direction)>,
     pub(super) asked: Recent<Asker, FlowRef>,
@@ -45,6 +47,8 @@ pub struct Correlator {
     /// Drops that wait until everything older has been processed, by time and arrival.
     pub(super) drops: BTreeMap<(u64, u64), DropEvent>,
     pub(super) timers: BinaryHeap<Reverse<(u64, FlowRef)>>,
+    /// How many were left when they were last looked through.
+    pub(super) timers_kept: usize,
     /// Flows in the order in which they were told.
     pub(super) told: VecDeque<FlowRef>,
     /// Those by the second (of their time) in which they may be forgotten.
@@ -64,17 +68,24 @@ impl Correlator {
             flows: Slab::new(),
             bindings: Bindings::default(),
             skbs: Recent::new(SKB_NS, MAX_NOTES),
+            has_buffers: true,
             marks: Recent::new(MARK_NS, MAX_NOTES),
             fragments: Recent::new(SKB_NS, MAX_NOTES),
             asked: Recent::new(ASKED_NS, MAX_NOTES),
             entries: Recent::new(ENTRY_NS, MAX_NOTES),
             drops: BTreeMap::new(),
             timers: BinaryHeap::new(),
+            timers_kept: 0,
             told: VecDeque::new(),
             remembered: BTreeMap::new(),
             clock_ns: 0,
             stats: Stats::default(),
         }
+    }
+
+    /// Events come of a capture: the address of a packet's buffer is only its number there, and no two have the same.
+    pub fn without_buffers(&mut self) {
+        self.has_buffers = false;
     }
 
     /// Takes an event in. Nothing is told before [`Correlator::advance`]; where that is not called
@@ -231,17 +242,17 @@ impl Correlator {
         let Some(flow) = self.flows.get_mut(old) else {
             return;
         };
-        let Some(journey) = flow.journey.as_deref() else {
+        let Some(journey) = flow.journey.as_deref_mut() else {
             return;
         };
         let elsewhere = journey.way(d).at(place).is_none();
-        let alive = flow.exchange.closed_ns.is_none()
+        let alive = journey.exchange.closed_ns.is_none()
             && flow.last_ns.saturating_add(SKB_NS) >= event.time_ns;
         if elsewhere && alive {
             self.doubt(&[old, new]);
             return;
         }
-        flow.exchange.closed_ns.get_or_insert(event.time_ns);
+        journey.exchange.closed_ns.get_or_insert(event.time_ns);
         self.schedule(old);
     }
 

@@ -185,7 +185,7 @@ impl Tracked {
             return;
         };
         journey.last_ns = self.last_ns;
-        self.exchange.lose(&drop.print, dir);
+        journey.exchange.lose(&drop.print, dir);
         let known = journey
             .losses
             .iter_mut()

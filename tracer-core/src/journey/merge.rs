@@ -2,11 +2,11 @@
 //! runs already may be met first near its end, and by its next packet at its start, as if there
 //! were two. When that packet comes to where the other was met, it shows that they are one.
 
-use super::Direction;
 use super::correlator::Correlator;
 use super::place::Place;
 use super::slab::FlowRef;
 use super::tracked::Tracked;
+use super::{Direction, Journey};
 
 const BOTH: [Direction; 2] = [Direction::Request, Direction::Reply];
 
@@ -21,7 +21,7 @@ impl Correlator {
         let (Some(one), Some(other)) = (a.journey.as_deref(), b.journey.as_deref()) else {
             return false;
         };
-        let same_connection = match (a.exchange.syn, b.exchange.syn) {
+        let same_connection = match (one.exchange.syn, other.exchange.syn) {
             (Some(x), Some(y)) => x == y,
             _ => true,
         };
@@ -54,17 +54,16 @@ impl Correlator {
 impl Tracked {
     fn absorb(&mut self, part: Self) {
         // A flow whose SYN was sighted is not older than the trace, whatever else was sighted.
-        let opens = |flow: &Self| flow.exchange.opened && flow.exchange.syn.is_some();
-        let began = opens(self) || opens(&part);
-        self.first_ns = self.first_ns.min(part.first_ns);
+        let opens = |j: &Journey| j.exchange.opened && j.exchange.syn.is_some();
         self.last_ns = self.last_ns.max(part.last_ns);
         self.keys.extend(part.keys);
-        self.exchange.absorb(&part.exchange);
         let (Some(journey), Some(part)) = (self.journey.as_deref_mut(), part.journey) else {
             return;
         };
-        journey.first_ns = self.first_ns;
+        let began = opens(journey) || opens(&part);
+        journey.first_ns = journey.first_ns.min(part.first_ns);
         journey.last_ns = self.last_ns;
+        journey.exchange.absorb(&part.exchange);
         journey.predates = !began && (journey.predates || part.predates);
         journey.process = journey.process.take().or(part.process);
         journey.losses.extend(part.losses);

@@ -49,14 +49,16 @@ impl Correlator {
         dir: Option<Direction>,
     ) {
         let now = event.time_ns;
-        let note = SkbNote {
-            flow: at,
-            dir,
-            place,
-            tap: event.tap,
-            print: event.print,
-        };
-        self.skbs.note(now, event.skb, note);
+        if self.has_buffers {
+            let note = SkbNote {
+                flow: at,
+                dir,
+                place,
+                tap: event.tap,
+                print: event.print,
+            };
+            self.skbs.note(now, event.skb, note);
+        }
         let Some(dir) = dir else {
             return;
         };

@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// So many keys are not worth a smaller piece of memory, which would leave another piece unused.
 const FEW_KEYS: usize = 4;
 const SECOND_NS: u64 = 1_000_000_000;
+/// So many timers are not worth looking through.
+const FEW_TIMERS: usize = 1024;
 
 impl Correlator {
     pub(super) fn schedule(&mut self, at: FlowRef) {
@@ -23,7 +25,19 @@ impl Correlator {
         if flow.journey.is_some() && deadline < flow.timer_ns {
             flow.timer_ns = deadline;
             self.timers.push(Reverse((deadline, at)));
+            self.drop_void_timers();
         }
+    }
+
+    /// A timer that was set anew leaves its former one behind. Where those are most, they go.
+    fn drop_void_timers(&mut self) {
+        if self.timers.len() < self.timers_kept.saturating_mul(2).max(FEW_TIMERS) {
+            return;
+        }
+        let flows = &self.flows;
+        let counts = |(time, at): (u64, FlowRef)| flows.get(at).is_some_and(|f| f.timer_ns == time);
+        self.timers.retain(|Reverse(timer)| counts(*timer));
+        self.timers_kept = self.timers.len();
     }
 
     /// Does what is due up to and with `mark_ns`. A timer that came too early, because packets
@@ -77,14 +91,13 @@ impl Correlator {
         let Some(flow) = self.flows.get_mut(at) else {
             return;
         };
-        let Some(mut journey) = flow.journey.take() else {
+        let Some(journey) = flow.leave() else {
             return;
         };
-        journey.exchange = flow.exchange;
         if flow.keys.len() > FEW_KEYS {
             flow.keys.shrink_to_fit(); // all that is kept of it for long
         }
-        let end = match flow.exchange.closed_ns {
+        let end = match journey.exchange.closed_ns {
             Some(_) => End::Closed,
             None => end.unwrap_or(End::Timeout),
         };

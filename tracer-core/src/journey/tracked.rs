@@ -2,6 +2,7 @@
 //! from looking like a new flow.
 
 use super::bindings::Key;
+use super::exchange;
 use super::hop::Sighted;
 use super::loss;
 use super::place::Place;
@@ -16,8 +17,8 @@ const MAX_CONNTRACKS: usize = 8;
 pub(super) struct Tracked {
     /// `None` once it was told.
     pub(super) journey: Option<Box<Journey>>,
-    pub(super) exchange: Exchange,
-    pub(super) first_ns: u64,
+    /// Of a TCP connection that was told: its initial sequence number.
+    told_syn: Option<u32>,
     pub(super) last_ns: u64,
     /// The tuple was another flow's before: the taps' counters go on from there.
     pub(super) reused: bool,
@@ -62,8 +63,7 @@ impl Tracked {
         };
         Self {
             journey: Some(Box::new(journey)),
-            exchange: Exchange::default(),
-            first_ns,
+            told_syn: None,
             last_ns: first_ns,
             reused,
             keys: Vec::new(),
@@ -73,18 +73,27 @@ impl Tracked {
 
     /// When something is to be done about it next.
     pub(super) fn deadline(&self, settings: &Settings) -> u64 {
-        let (from, wait) = if self.journey.is_none() {
-            (self.last_ns, settings.forget_ns)
-        } else if let Some(closed) = self.exchange.closed_ns {
+        let Some(journey) = self.journey.as_deref() else {
+            return self.last_ns.saturating_add(settings.forget_ns);
+        };
+        let exchange = &journey.exchange;
+        let (from, wait) = if let Some(closed) = exchange.closed_ns {
             (closed, settings.linger_ns)
-        } else if self.exchange.awaits_answer() {
-            (self.first_ns, settings.syn_ns)
-        } else if self.exchange.is_pending() {
+        } else if exchange.awaits_answer() {
+            (journey.first_ns, settings.syn_ns)
+        } else if exchange.is_pending() {
             (self.last_ns, settings.pending_ns)
         } else {
             (self.last_ns, settings.quiet_ns)
         };
         from.saturating_add(wait)
+    }
+
+    /// Gives its journey away, to be told; what is left tells its later packets from another flow's.
+    pub(super) fn leave(&mut self) -> Option<Box<Journey>> {
+        let journey = self.journey.take()?;
+        self.told_syn = journey.exchange.syn;
+        Some(journey)
     }
 
     /// Takes in a packet of the flow.
@@ -102,14 +111,14 @@ impl Tracked {
         }
         let sighted = journey.way_mut(dir).sight(event, place, self.reused);
         loss::note_leak(journey, event, place, dir);
-        self.exchange
-            .take(event, dir, is_again(journey, event, place, dir, sighted));
+        let again = is_again(journey, event, place, dir, sighted);
+        journey.exchange.take(event, dir, again);
         if journey.process.is_none() && dir == Direction::Request && event.local {
             journey.process.clone_from(&event.process);
         }
         if dir == Direction::Request
             && sighted == Sighted::NewPlace
-            && self.exchange.reply_ns.is_none()
+            && journey.exchange.reply_ns.is_none()
         {
             journey.predates |= has_history(event);
         }
@@ -151,7 +160,9 @@ impl Tracked {
 
     /// Whether a packet can be this flow's: a SYN must be of the same connection.
     pub(super) fn fits(&self, print: &Fingerprint, dir: Direction) -> bool {
-        print.tcp.is_none_or(|t| self.exchange.fits(t, dir))
+        let journey = self.journey.as_deref();
+        let syn = journey.map_or(self.told_syn, |journey| journey.exchange.syn);
+        print.tcp.is_none_or(|tcp| exchange::fits(syn, tcp, dir))
     }
 
     /// Whether one of its packets had this destination (or, for a reply, source).

@@ -50,6 +50,9 @@ impl Replay {
     pub fn one_of(header: Header, sources: usize) -> Self {
         let settings = bounded(header.settings.journey, sources);
         let mut trace = Trace::new(settings, header.clock.offset_ns());
+        if header.captured.is_some() {
+            trace.without_buffers();
+        }
         trace.want(header.settings.wanted.clone());
         trace.check(checks(&header.settings));
         trace.name_points(header.settings.points.clone(), &header.host);

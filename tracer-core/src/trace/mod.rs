@@ -64,6 +64,11 @@ impl Trace {
         }
     }
 
+    /// What comes is of a capture: see [`Correlator::without_buffers`].
+    pub fn without_buffers(&mut self) {
+        self.correlator.without_buffers();
+    }
+
     /// Notes down from now on what it is told.
     pub fn keep_journal(&mut self) {
         self.journal = Some(Box::default());
