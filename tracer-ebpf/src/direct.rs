@@ -30,6 +30,8 @@ macro_rules! shown {
         unsafe { core::ptr::read_volatile(&raw const (*$skb).$field) }
     };
 }
+pub(crate) use shown;
+
 /// Whether the programs may read no kernel memory. Known to the verifier: what then cannot be
 /// reached, it does not look at.
 #[inline(always)]

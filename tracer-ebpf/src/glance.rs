@@ -66,6 +66,6 @@ fn any_dest(family: u32, src: [u64; 2], dst: [u64; 2]) -> bool {
 #[inline(always)]
 pub(crate) fn may_be_followed(work: &Work) -> bool {
     learned_any()
-        || follow::may_be_noted(work.at)
+        || follow::may_be_noted(forget(&work.at))
         || buffer::made_here(work) && conntrack::is_translated(buffer::nfct(work))
 }

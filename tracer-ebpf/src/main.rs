@@ -53,6 +53,8 @@ mod rules;
 #[cfg(target_arch = "bpf")]
 mod settled;
 #[cfg(target_arch = "bpf")]
+mod shown;
+#[cfg(target_arch = "bpf")]
 mod sockets;
 #[cfg(target_arch = "bpf")]
 mod state;

@@ -22,6 +22,16 @@ macro_rules! field {
 }
 pub(crate) use field;
 
+/// Puts a field of `struct sk_buff` to where [`field`] reads it. Nothing is done where this kernel has none.
+#[inline(always)]
+pub(crate) fn put<T>(work: &mut Work, offset: u32, value: T) {
+    let offset = offset as usize;
+    if offset <= SKB - size_of::<T>() {
+        // SAFETY: inside the array, by the check above, and aligned: see `field`.
+        unsafe { work.skb.as_mut_ptr().add(offset).cast::<T>().write(value) };
+    }
+}
+
 /// Reads a value from a kernel structure at `base`. `None` where the kernel has no such field or
 /// refuses the read.
 #[inline(always)]

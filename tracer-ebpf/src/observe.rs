@@ -1,10 +1,12 @@
 //! One packet at one tap: read it, decide whether it is ours, tell what is new about it.
 
 use crate::buffer;
+use crate::direct::shown;
 use crate::memory;
 use crate::state::{SCOPE, WORK, Work, config, count, learned_any, offset};
 use crate::{
-    bulk, conntrack, direct, emit, filter, follow, glance, origin, policy, settled, sockets, unwrap,
+    bulk, conntrack, direct, emit, filter, follow, glance, origin, policy, settled, shown, sockets,
+    unwrap,
 };
 use aya_ebpf::bindings::__sk_buff;
 use tracer_common::{RawEvent, config_flags, counter, event_kind, matched, present, reason, tap};
@@ -35,6 +37,26 @@ pub(crate) fn observe<const TAP: u8>(skb: u64, dev: u64, ifindex: u32) {
     let Some(work) = enter(&seen) else { return };
     let _ = read(work, skb).and_then(|()| look::<TAP>(work, &seen));
     work.busy = 0;
+}
+
+/// As [`observe`], for a traffic-control program; gives whether the packet had to be looked at.
+#[inline(always)]
+pub(crate) fn observe_shown<const TAP: u8>(skb: *mut __sk_buff) -> bool {
+    let seen = Sighting {
+        tap: TAP,
+        skb: skb as u64,
+        dev: 0,
+        ifindex: shown!(skb, ifindex),
+    };
+    let Some(work) = enter(&seen) else {
+        return false;
+    };
+    let looks = !shown::is_nothing_new(work, skb, TAP, seen.ifindex);
+    if looks {
+        let _ = read(work, seen.skb).and_then(|()| look::<TAP>(work, &seen));
+    }
+    work.busy = 0;
+    looks
 }
 
 /// As [`observe`], without reading kernel memory: by what a traffic-control program is shown.

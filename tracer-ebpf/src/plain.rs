@@ -59,6 +59,15 @@ fn headers(work: &Work) -> Option<Plain> {
     }
 }
 
+/// How long the packet's own header says that it is, bytes.
+#[inline(always)]
+pub(crate) fn length(work: &Work) -> u32 {
+    match work.head.0[0] >> 4 {
+        4 => u32::from(host(work, 2)),
+        _ => u32::from(host(work, 4)) + 40,
+    }
+}
+
 /// The transport header that begins at `AT`.
 #[inline(always)]
 fn transport<const AT: usize>(work: &Work, sum: u64, proto: u8, len: u32) -> Option<Plain> {

@@ -53,6 +53,13 @@ pub(crate) fn innermost(work: &mut Work) -> Option<()> {
     go_inside(work, transport)
 }
 
+/// Whether a packet may carry another one.
+#[inline(always)]
+pub(crate) fn may_wrap(work: &Work) -> bool {
+    let transport = transport(work);
+    transport != 0 && is_tunnel(work, transport)
+}
+
 /// Of a tunnel's packet. Apart, because few are.
 #[inline(never)]
 fn go_inside(work: &mut Work, transport: u32) -> Option<()> {

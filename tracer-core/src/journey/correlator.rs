@@ -26,8 +26,8 @@ const MARK_NS: u64 = 2_000_000_000;
 const ENTRY_NS: u64 = 2_000_000_000;
 /// Most tuples that are bound to one flow, each with its reverse (a few more where an entry adds its own).
 const MAX_KEYS: usize = 64;
-/// Most notes of each kind.
-const MAX_NOTES: usize = 1 << 16;
+/// Most notes of each kind: as many as a table has room for before it doubles.
+const MAX_NOTES: usize = (1 << 16) / 8 * 7;
 
 /// Joins sightings into flows.
 #[derive(Debug)]
@@ -49,10 +49,9 @@ pub struct Correlator {
     pub(super) timers: BinaryHeap<Reverse<(u64, FlowRef)>>,
     /// How many were left when they were last looked through.
     pub(super) timers_kept: usize,
-    /// Flows in the order in which they were told.
-    pub(super) told: VecDeque<FlowRef>,
-    /// Those by the second (of their time) in which they may be forgotten.
-    pub(super) remembered: BTreeMap<u64, Vec<FlowRef>>,
+    /// Flows that were told, by the second (of their time) in which they may be forgotten, in the order in which they
+    /// were told.
+    pub(super) remembered: BTreeMap<u64, VecDeque<FlowRef>>,
     /// Everything up to this time has been processed.
     clock_ns: u64,
     pub(super) stats: Stats,
@@ -76,7 +75,6 @@ impl Correlator {
             drops: BTreeMap::new(),
             timers: BinaryHeap::new(),
             timers_kept: 0,
-            told: VecDeque::new(),
             remembered: BTreeMap::new(),
             clock_ns: 0,
             stats: Stats::default(),

@@ -7,7 +7,7 @@ use super::correlator::Correlator;
 use super::slab::{FlowRef, Slab};
 use crate::report::End;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// So many keys are not worth a smaller piece of memory, which would leave another piece unused.
 const FEW_KEYS: usize = 4;
@@ -84,7 +84,7 @@ impl Correlator {
     }
 
     fn keep_until(&mut self, second: u64, at: FlowRef) {
-        self.remembered.entry(second).or_default().push(at);
+        self.remembered.entry(second).or_default().push_back(at);
     }
 
     pub(super) fn tell(&mut self, at: FlowRef, end: Option<End>, told: &mut Vec<Closed>) {
@@ -103,7 +103,6 @@ impl Correlator {
         };
         let due_ns = flow.deadline(&self.settings);
         self.keep_until(due_ns / SECOND_NS, at);
-        self.note_told(at);
         let at_ns = journey.last_ns;
         told.push(Closed {
             journey,
@@ -122,11 +121,10 @@ impl Correlator {
     pub(super) fn forget_all(&mut self) {
         self.flows = Slab::new();
         self.bindings = Bindings::default();
-        self.told = VecDeque::new();
         self.remembered = BTreeMap::new();
     }
 
-    /// Gives up the flow that was told first: it is only remembered. Where none was told, the one
+    /// Gives up one of the flows that were told: it is only remembered. Where none was told, the one
     /// that would be told next.
     pub(super) fn make_room(&mut self, told: &mut Vec<Closed>) {
         while self.flows.len() >= self.settings.max_flows.max(1) {
@@ -147,18 +145,17 @@ impl Correlator {
         }
     }
 
+    /// That of which packets were sighted least lately, as far as it was looked at since.
     fn oldest_told(&mut self) -> Option<FlowRef> {
-        let flows = &self.flows;
-        let remembered = |at: &FlowRef| flows.get(*at).is_some();
-        std::iter::from_fn(|| self.told.pop_front()).find(remembered)
-    }
-
-    /// Keeps the order in which flows were told, without those that are forgotten.
-    fn note_told(&mut self, at: FlowRef) {
-        self.told.push_back(at);
-        if self.told.len() > self.settings.max_flows.saturating_mul(2) {
-            let flows = &self.flows;
-            self.told.retain(|at| flows.get(*at).is_some());
+        while let Some(mut entry) = self.remembered.first_entry() {
+            let Some(at) = entry.get_mut().pop_front() else {
+                entry.remove();
+                continue;
+            };
+            if self.flows.get(at).is_some() {
+                return Some(at);
+            }
         }
+        None
     }
 }

@@ -102,7 +102,16 @@ pub fn decode_opening(bytes: &[u8]) -> Option<Opening> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Side {
     /// The first segments, by sequence number.
-    segments: Vec<Opening>,
+    segments: Vec<Segment>,
+}
+
+/// What is kept of an [`Opening`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Segment {
+    seq: u32,
+    payload_len: u32,
+    header: Option<Box<Header>>,
+    digest: Digest,
 }
 
 /// More segments than the kernel half tells of a tap.
@@ -114,7 +123,14 @@ impl Side {
         if again || self.segments.len() >= MAX_SEGMENTS {
             return;
         }
-        self.segments.push(opening);
+        // Most sides are read in one segment, and very many are kept.
+        self.segments.reserve_exact(1);
+        self.segments.push(Segment {
+            seq: opening.seq,
+            payload_len: opening.payload_len,
+            header: opening.header.map(Box::new),
+            digest: opening.digest,
+        });
         // Both are near each other, whatever the number they wrap at.
         self.segments
             .sort_by(|a, b| (a.seq.wrapping_sub(b.seq) as i32).cmp(&0));
@@ -126,13 +142,14 @@ impl Side {
 
     /// The PROXY header that it begins with.
     pub(super) fn header(&self) -> Option<Header> {
-        self.segments.first()?.header
+        self.segments.first()?.header.as_deref().copied()
     }
 
     /// The digest of what the application sent first: a header may fill a segment of its own.
     pub(super) fn digest(&self) -> Option<&Digest> {
         let first = self.segments.first()?;
-        let alone = first.header.is_some_and(|h| h.len == first.payload_len);
+        let header = first.header.as_deref();
+        let alone = header.is_some_and(|h| h.len == first.payload_len);
         let shown = if alone {
             let next = self.segments.get(1)?;
             (next.seq == first.seq.wrapping_add(first.payload_len)).then_some(next)?

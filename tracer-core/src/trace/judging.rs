@@ -74,7 +74,7 @@ impl Trace {
         let seen = flows.len();
         // What a proxy may have opened is told only where it has.
         let is_told = |relation: &Relation| !relation.unasked || relation.joined.is_some();
-        let mut parts = Vec::new();
+        let mut parts = Vec::with_capacity(seen);
         for ((closed, mut flow), relation) in closed.into_iter().zip(flows).zip(&relations) {
             if !self.wanted.wants(&flow) || !is_told(relation) {
                 continue;

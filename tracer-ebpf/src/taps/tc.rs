@@ -5,9 +5,9 @@
 //! (`__sk_buff` is a view on it), so its address is the packet's identity. The verdict is always
 //! "next" (`TC_ACT_UNSPEC`, which tcx calls `TCX_NEXT`).
 
-use crate::observe::observe;
+use crate::observe::observe_shown;
 use crate::opening;
-use aya_ebpf::{EbpfContext, macros::classifier, programs::TcContext};
+use aya_ebpf::{macros::classifier, programs::TcContext};
 use tracer_common::tap;
 
 const NEXT: i32 = -1;
@@ -26,8 +26,7 @@ fn srctrace_egress(ctx: TcContext) -> i32 {
 
 #[inline(always)]
 fn look<const TAP: u8>(ctx: &TcContext) {
-    // SAFETY: the kernel's context of a running program.
-    let ifindex = unsafe { (*ctx.skb.skb).ifindex };
-    observe::<TAP>(ctx.as_ptr() as u64, 0, ifindex);
-    opening::tell(TAP, ctx.skb.skb);
+    if observe_shown::<TAP>(ctx.skb.skb) {
+        opening::tell(TAP, ctx.skb.skb);
+    }
 }

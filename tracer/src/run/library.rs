@@ -4,7 +4,7 @@
 use crate::run::clock;
 use crate::system::netns::Netns;
 use crate::system::rules::{self, Programs, Stores};
-use crate::system::{Roots, SystemError};
+use crate::system::{Roots, SystemError, host};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -65,6 +65,7 @@ impl RuleReader {
                     if answers.send(library.read(&netns)).is_err() {
                         return;
                     }
+                    host::return_memory(); // reading takes more than the trace for a moment
                 }
             })?;
         Ok(Self {

@@ -46,6 +46,7 @@ mod tunnels;
 use crate::cli::{self, Command};
 use crate::render;
 use crate::sink::{self, Sink, SinkError};
+use crate::system::host;
 use failure::Failure;
 use std::ffi::OsString;
 use tracer_core::expect::ExitStatus;
@@ -53,6 +54,7 @@ use tracer_core::expect::ExitStatus;
 /// Runs a command line; errors are told on stderr, in one line.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitStatus {
     bugs::tell_in_one_line();
+    host::one_heap();
     let args: Vec<OsString> = args.into_iter().collect();
     if let Some(status) = leftovers::serve(&args) {
         return status;

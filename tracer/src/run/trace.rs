@@ -51,7 +51,6 @@ pub(super) fn runtime() -> Result<Runtime, Failure> {
         return Err(Failure::CannotTrace(line));
     }
     host::lift_memlock();
-    host::one_heap();
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

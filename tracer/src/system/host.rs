@@ -3,6 +3,7 @@
 use super::Roots;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 /// The host's name as the kernel has it.
@@ -114,20 +115,25 @@ pub fn take_precedence() -> bool {
 }
 
 /// Has all threads allocate from one heap: what the short-lived ones of the start leave free is used
-/// by the trace, and not kept beside it. To be called before there are threads.
+/// by the trace, and not kept beside it. What is large has pages of its own, however often that occurs: a table that
+/// grew leaves no hole behind. To be called before there are threads.
 pub fn one_heap() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: takes no pointers; any thread may call it at any time.
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, 1);
+    {
+        const LARGE: i32 = 256 << 10;
+        // SAFETY: takes no pointers; any thread may call it at any time.
+        unsafe {
+            libc::mallopt(libc::M_ARENA_MAX, 1);
+            libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+        }
     }
 }
 
-/// Gives memory that loading needed and nobody uses any more back to the kernel; the allocator
-/// would keep it. Of the program's own code, most is for the start too: it stays in the page cache, and what is
+/// Gives memory that loading or reading needed and nobody uses any more back to the kernel; the allocator
+/// would keep it. Of the program's own code and constants, most is for that too: it stays in the page cache, and what is
 /// run again is mapped again.
 pub fn return_memory() {
-    unmap_code();
+    unmap_file();
     #[cfg(target_env = "gnu")]
     // SAFETY: takes no pointers; any thread may call it at any time.
     unsafe {
@@ -137,14 +143,11 @@ pub fn return_memory() {
 
 /// Takes the pages of the program's file out of this process's page table. A hint: where it is refused, nothing is
 /// lost.
-fn unmap_code() {
-    for range in fs::read_to_string("/proc/self/maps")
-        .unwrap_or_default()
-        .lines()
-        .filter_map(code)
-    {
-        // SAFETY: a mapping of a file that nobody may write to through it: what is read there next time is read
-        // from the file again, and is the same.
+fn unmap_file() {
+    let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+    for range in unwritten(&smaps) {
+        // SAFETY: a mapping of a file, all of whose pages are the file's and which nobody may write to: what is read
+        // there next time is read from the file again, and is the same.
         let _ = unsafe {
             rustix::mm::madvise(
                 std::ptr::without_provenance_mut(range.start),
@@ -155,12 +158,28 @@ fn unmap_code() {
     }
 }
 
-/// The addresses of a line of `/proc/PID/maps` about code that comes from a file: `START-END r-xp OFFSET DEVICE INODE
-/// FILE` (Documentation/filesystems/proc.rst).
-fn code(line: &str) -> Option<std::ops::Range<usize>> {
+/// The mappings in `/proc/PID/smaps` that are a file's and may not be written, and of which no page ever was (the
+/// "anonymous" ones, such as addresses that the loader filled in, are not the file's any more): code and constants
+/// (Documentation/filesystems/proc.rst).
+fn unwritten(smaps: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut mapping = None;
+    for line in smaps.lines() {
+        let mut words = line.split_ascii_whitespace();
+        match words.next() {
+            Some("Anonymous:") if words.next() == Some("0") => found.extend(mapping.take()),
+            Some(name) if name.ends_with(':') => {}
+            _ => mapping = of_file(line),
+        }
+    }
+    found
+}
+
+/// The addresses of a mapping of a file that may not be written: `START-END r-xp OFFSET DEVICE INODE FILE`.
+fn of_file(line: &str) -> Option<Range<usize>> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
-    if words.next()? != "r-xp" || words.nth(2)? == "0" {
+    if !matches!(words.next()?, "r-xp" | "r--p") || words.nth(2)? == "0" {
         return None;
     }
     let address = |text| usize::from_str_radix(text, 16).ok();
@@ -172,15 +191,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_code_of_files_is_unmapped() {
-        let of_file = "55d0c000-55d0f000 r-xp 0000a000 fe:00 1234   /usr/bin/srctrace";
-        assert_eq!(code(of_file), Some(0x55d0_c000..0x55d0_f000));
-        let data = "55d0f000-55d10000 rw-p 0000d000 fe:00 1234   /usr/bin/srctrace";
-        let kernel = "7ffd2000-7ffd4000 r-xp 00000000 00:00 0   [vdso]";
-        let nothing = "";
-        for line in [data, kernel, nothing] {
-            assert_eq!(code(line), None);
-        }
+    fn what_stands_in_files_only_is_unmapped() {
+        let smaps = "55d0c000-55d0f000 r-xp 0000a000 fe:00 1234   /usr/bin/srctrace
+Rss:                  12 kB
+Anonymous:             0 kB
+VmFlags: rd ex mr mw me
+55d0f000-55d10000 r--p 0000d000 fe:00 1234   /usr/bin/srctrace
+Rss:                   4 kB
+Anonymous:             4 kB
+55d10000-55d14000 rw-p 0000e000 fe:00 1234   /usr/bin/srctrace
+Anonymous:             0 kB
+7ffd1000-7ffd2000 r--p 00000000 fe:00 77   /usr/lib/libc.so.6
+Anonymous:             0 kB
+7ffd2000-7ffd4000 r-xp 00000000 00:00 0   [vdso]
+Anonymous:             0 kB
+";
+        let expected = [0x55d0_c000..0x55d0_f000, 0x7ffd_1000..0x7ffd_2000];
+        assert_eq!(unwritten(smaps), expected);
+        assert!(unwritten("Anonymous: 0 kB\nx\n-\n").is_empty());
     }
 
     #[test]
