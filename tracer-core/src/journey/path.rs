@@ -88,10 +88,15 @@ impl Way {
         }
     }
 
-    /// Most ways have one hop or a few, and very many ways are remembered: room is made for no more.
+    /// Most ways that a capture shows have one hop, and very many are remembered: room is made for no more. Those
+    /// that have another have several.
     fn insert(&mut self, position: usize, hop: Hop) {
         if self.hops.len() == self.hops.capacity() {
-            self.hops.reserve_exact(1 + self.hops.len() / 2);
+            let more = match self.hops.len() {
+                0 => 1,
+                len => len.max(4),
+            };
+            self.hops.reserve_exact(more);
         }
         self.hops.insert(position, hop);
     }

@@ -64,6 +64,14 @@ impl Empty {
 
 /// `BPF_PROG_TYPE_RAW_TRACEPOINT`.
 const RAW_TRACEPOINT: u32 = 17;
+/// Empty programs at the tracepoints that srctrace is based on.
+pub(crate) fn base() -> Result<[Empty; 2]> {
+    Ok([
+        Empty::at(c"netif_receive_skb")?,
+        Empty::at(c"net_dev_start_xmit")?,
+    ])
+}
+
 /// The name of [`Empty`] in the accounts.
 const EMPTY: &str = "empty";
 

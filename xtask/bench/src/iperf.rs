@@ -75,19 +75,41 @@ fn server(lab: &Lab) -> Result<Running> {
 
 /// Sends for so many seconds from the pod and returns what arrived, bits per second.
 pub(crate) fn send(lab: &Lab, traffic: Traffic, seconds: u32) -> Result<f64> {
-    let kind = match traffic {
-        Traffic::Tcp => "",
-        Traffic::SmallUdp => " --udp --bitrate 0 --length 64",
+    let (kind, sum) = match traffic {
+        Traffic::Tcp => ("", "/end/sum_received"),
+        Traffic::SmallUdp => (" --udp --bitrate 0 --length 64", "/end/sum"),
     };
+    let result = run(lab, &format!("--time {seconds}{kind}"))?;
+    rate(&result, sum)
+}
+
+/// What one TCP connection carried, bits per second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    /// In its first second: it starts slowly, and whoever looks at new flows does so then.
+    pub(crate) first: f64,
+    /// In all later ones.
+    pub(crate) later: f64,
+}
+
+/// Sends for a second and so many more.
+pub(crate) fn transfer(lab: &Lab, seconds: u32) -> Result<Transfer> {
+    let result = run(lab, &format!("--time {seconds} --omit 1"))?;
+    Ok(Transfer {
+        first: rate(&result, "/intervals/0/sum")?,
+        later: rate(&result, "/end/sum_received")?,
+    })
+}
+
+fn run(lab: &Lab, what: &str) -> Result<Value> {
     let _server = server(lab)?;
-    let line = format!("iperf3 --client {PEER} --time {seconds} --json{kind}");
-    let text = lab.run("pod", &line)?;
-    let result: Value = serde_json::from_str(&text).context("read iperf3's result")?;
-    let end = &result["end"];
-    let sum = match traffic {
-        Traffic::Tcp => &end["sum_received"],
-        Traffic::SmallUdp => &end["sum"],
-    };
-    let rate = sum["bits_per_second"].as_f64();
+    let text = lab.run("pod", &format!("iperf3 --client {PEER} --json {what}"))?;
+    serde_json::from_str(&text).context("read iperf3's result")
+}
+
+fn rate(result: &Value, sum: &str) -> Result<f64> {
+    let rate = result
+        .pointer(sum)
+        .and_then(|sum| sum["bits_per_second"].as_f64());
     rate.with_context(|| format!("iperf3's result has no rate: {}", result["error"]))
 }

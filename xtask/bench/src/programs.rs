@@ -6,7 +6,7 @@ use srctrace_tests::lab::Lab;
 use srctrace_tests::trace::Srctrace;
 
 use crate::Effort;
-use crate::bpf::{self, Account, Empty};
+use crate::bpf::{self, Account};
 use crate::iperf::{self, Traffic};
 use crate::lab::{self, NOBODY, PEER};
 
@@ -80,8 +80,7 @@ fn traced(
 
 /// With programs that do nothing, at the two tracepoints: less than this is not to be had.
 fn floor(lab: &Lab, traffic: Traffic, untraced: f64, effort: Effort) -> Result<Cost> {
-    let _receive = Empty::at(c"netif_receive_skb")?;
-    let _transmit = Empty::at(c"net_dev_start_xmit")?;
+    let _base = bpf::base()?;
     let us = i32::try_from(std::process::id())?;
     cost(lab, traffic, ("empty programs", us), untraced, effort)
 }

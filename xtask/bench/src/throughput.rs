@@ -9,7 +9,8 @@ use srctrace_tests::lab::Lab;
 use srctrace_tests::trace::Srctrace;
 
 use crate::Effort;
-use crate::iperf::{self, Running, Traffic};
+use crate::bpf;
+use crate::iperf::{self, Running, Transfer};
 use crate::lab::{self, NOBODY, PEER};
 use crate::stats::Median;
 
@@ -20,17 +21,25 @@ enum Beside {
     TraceElsewhere,
     /// srctrace, looking for this traffic.
     Trace,
+    /// Programs that do nothing, where srctrace has its base: less is not to be had there.
+    Empty,
     /// tcpdump of this traffic on every interface of the node, headers only, thrown away.
     Tcpdump,
 }
 
 impl Beside {
-    const ALL: [Self; 3] = [Self::TraceElsewhere, Self::Trace, Self::Tcpdump];
+    const ALL: [Self; 4] = [
+        Self::TraceElsewhere,
+        Self::Trace,
+        Self::Empty,
+        Self::Tcpdump,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Self::TraceElsewhere => "srctrace, traffic does not match",
             Self::Trace => "srctrace, traffic matches",
+            Self::Empty => "empty programs at the two tracepoints",
             Self::Tcpdump => "tcpdump -i any host PEER",
         }
     }
@@ -41,7 +50,7 @@ impl Beside {
         match self {
             Self::TraceElsewhere => Some(0.99),
             Self::Trace => Some(0.97),
-            Self::Tcpdump => None,
+            Self::Empty | Self::Tcpdump => None,
         }
     }
 }
@@ -63,6 +72,8 @@ pub(crate) struct Ratio {
     pub(crate) goal: Option<f64>,
     pub(crate) beside: &'static str,
     pub(crate) ratio: Median,
+    /// The same of each transfer's first second, which is not in `ratio`.
+    pub(crate) first_second: Median,
 }
 
 /// Measures all rounds.
@@ -71,28 +82,35 @@ pub(crate) struct Ratio {
 /// When the lab, the traffic or a program fails.
 pub(crate) fn measure(effort: Effort) -> Result<Comparison> {
     let lab = lab::up("throughput", 1)?;
-    let untraced = || iperf::send(&lab, Traffic::Tcp, effort.seconds);
+    let untraced = || iperf::transfer(&lab, effort.seconds);
     // One transfer that does not count: routes, neighbours and caches.
     untraced()?;
-    let mut ratios: [Vec<f64>; 3] = Default::default();
-    let mut gbits = vec![untraced()? / 1e9];
+    let mut ratios: [[Vec<f64>; 2]; Beside::ALL.len()] = Default::default();
+    let mut bare = vec![untraced()?];
     for round in 0..effort.rounds {
         for turn in 0..Beside::ALL.len() {
             let which = (round + turn) % Beside::ALL.len();
-            let rate = transfer(&lab, Beside::ALL[which], effort)? / 1e9;
-            let (before, after) = (gbits[gbits.len() - 1], untraced()? / 1e9);
-            gbits.push(after);
-            ratios[which].push(rate / f64::midpoint(before, after));
+            let beside = transfer(&lab, Beside::ALL[which], effort)?;
+            let (before, after) = (bare[bare.len() - 1], untraced()?);
+            bare.push(after);
+            let [later, first] = &mut ratios[which];
+            later.push(beside.later / f64::midpoint(before.later, after.later));
+            first.push(beside.first / f64::midpoint(before.first, after.first));
         }
         eprintln!("  round {} of {}", round + 1, effort.rounds);
     }
-    let ratios = Beside::ALL.iter().zip(&ratios).map(|(beside, ratios)| {
-        Ok(Ratio {
-            goal: beside.goal(),
-            beside: beside.name(),
-            ratio: Median::of(ratios).context("no rounds")?,
-        })
-    });
+    let ratios = Beside::ALL
+        .iter()
+        .zip(&ratios)
+        .map(|(beside, [later, first])| {
+            Ok(Ratio {
+                goal: beside.goal(),
+                beside: beside.name(),
+                ratio: Median::of(later).context("no rounds")?,
+                first_second: Median::of(first).context("no rounds")?,
+            })
+        });
+    let gbits: Vec<f64> = bare.iter().map(|one| one.later / 1e9).collect();
     Ok(Comparison {
         seconds: effort.seconds,
         untraced_gbits: Median::of(&gbits).context("no rounds")?,
@@ -100,12 +118,16 @@ pub(crate) fn measure(effort: Effort) -> Result<Comparison> {
     })
 }
 
-/// One transfer with something beside it, bits per second.
-fn transfer(lab: &Lab, beside: Beside, effort: Effort) -> Result<f64> {
-    let send = || iperf::send(lab, Traffic::Tcp, effort.seconds);
+/// One transfer with something beside it.
+fn transfer(lab: &Lab, beside: Beside, effort: Effort) -> Result<Transfer> {
+    let send = || iperf::transfer(lab, effort.seconds);
     let dest = match beside {
         Beside::Tcpdump => {
             let _capturing = tcpdump(lab)?;
+            return send();
+        }
+        Beside::Empty => {
+            let _base = bpf::base()?;
             return send();
         }
         Beside::Trace => PEER,
@@ -114,9 +136,9 @@ fn transfer(lab: &Lab, beside: Beside, effort: Effort) -> Result<f64> {
     let trace = Srctrace::new(lab, &["--dest", dest])
         .whole_machine()
         .start()?;
-    let rate = send()?;
+    let sent = send()?;
     trace.stop()?;
-    Ok(rate)
+    Ok(sent)
 }
 
 fn tcpdump(lab: &Lab) -> Result<Running> {
