@@ -61,11 +61,16 @@ impl RuleReader {
             .stack_size(512 << 10)
             .spawn(move || {
                 let mut library = Library::new(roots);
+                let mut is_first = true;
                 while let Ok(netns) = questions.recv() {
                     if answers.send(library.read(&netns)).is_err() {
                         return;
                     }
-                    host::return_memory(); // reading takes more than the trace for a moment
+                    // Reading takes more than the trace, for a moment. Later on much is in use, and looking through
+                    // it takes the trace's time.
+                    if std::mem::take(&mut is_first) {
+                        host::return_memory();
+                    }
                 }
             })?;
         Ok(Self {
