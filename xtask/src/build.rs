@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use crate::process;
 use crate::setup::toolchain::{TARGET, Toolchain};
 use crate::stop::Stop;
+use crate::strip::strip;
 use crate::workspace::Workspace;
 
 /// How the program is compiled.
@@ -62,7 +63,8 @@ pub(crate) fn ebpf(space: &Workspace) -> Result<()> {
         .env("RUSTFLAGS", rust_flags(std::env::var_os("CI").is_some()));
     process::run(&mut cargo, "building the eBPF programs")?;
     let built = folder.join(TARGET).join("release/tracer-ebpf");
-    copy_if_changed(&built, &space.ebpf_object())
+    let object = fs::read(&built).with_context(|| format!("reading {}", built.display()))?;
+    write_if_changed(&strip(&object)?, &space.ebpf_object())
 }
 
 /// Cargo's release profile for eBPF: bpf-linker does the link-time optimisation, and its BTF comes from full debug
@@ -79,9 +81,8 @@ fn rust_flags(strict: bool) -> String {
     format!("-C debuginfo=2 -C link-arg=--btf{warnings}")
 }
 
-/// Copies `from` to `to` unless they are equal, so that an unchanged object does not rebuild what embeds it.
-fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
-    let new = fs::read(from).with_context(|| format!("reading {}", from.display()))?;
+/// Writes a file unless it holds just that, so that an unchanged object does not rebuild what embeds it.
+fn write_if_changed(new: &[u8], to: &Path) -> Result<()> {
     if fs::read(to).is_ok_and(|old| old == new) {
         return Ok(());
     }
@@ -100,17 +101,15 @@ mod tests {
         let folder =
             std::env::temp_dir().join(format!("srctrace-xtask-copy-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let (from, to) = (folder.join("from"), folder.join("to.o"));
+        let to = folder.join("to.o");
         let modified = || fs::metadata(&to).unwrap().modified().unwrap();
-        fs::write(&from, "one").unwrap();
-        copy_if_changed(&from, &to).unwrap();
+        write_if_changed(b"one", &to).unwrap();
         let first = modified();
-        copy_if_changed(&from, &to).unwrap();
+        write_if_changed(b"one", &to).unwrap();
         assert_eq!(modified(), first);
-        fs::write(&from, "two").unwrap();
-        copy_if_changed(&from, &to).unwrap();
+        write_if_changed(b"two", &to).unwrap();
         assert_eq!(fs::read_to_string(&to).unwrap(), "two");
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -9,6 +9,7 @@ mod host;
 mod process;
 mod setup;
 mod stop;
+mod strip;
 mod test;
 mod tidy;
 mod tools;
