@@ -22,8 +22,7 @@ const V6: u64 = 56;
 const ETH_P_IP: u32 = 0x0800_u16.to_be() as u32;
 const ETH_P_IPV6: u32 = 0x86dd_u16.to_be() as u32;
 
-/// Whether there is nothing to be done about the packet. `false`: it is to be looked at as at other taps; then
-/// `work.sum` is zero or what [`settled::sum`] gave.
+/// Whether there is nothing to be done about the packet. `false`: it is to be looked at as at other taps.
 #[inline(always)]
 pub(crate) fn is_nothing_new(work: &mut Work, skb: *mut __sk_buff, tap: u8, ifindex: u32) -> bool {
     if direct::only() || read(work, skb).is_none() || unwrap::may_wrap(work) {
