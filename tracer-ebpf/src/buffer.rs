@@ -6,8 +6,8 @@ use crate::state::{Work, offset};
 use tracer_common::{ABSENT, present, tap};
 use tracer_ebpf::parse::{HEAD, forget};
 
-const ETH_P_IP: u16 = 0x0800;
-const ETH_P_IPV6: u16 = 0x86dd;
+pub(crate) const ETH_P_IP: u16 = 0x0800;
+pub(crate) const ETH_P_IPV6: u16 = 0x86dd;
 const ETH_P_8021Q: u16 = 0x8100;
 const ETH_P_8021AD: u16 = 0x88a8;
 const VLAN_HEADER: u64 = 4;

@@ -7,6 +7,12 @@ use crate::{buffer, conntrack, follow};
 use tracer_common::{MAX_INLINE_DESTS, config_flags, ip_proto};
 use tracer_ebpf::parse::forget;
 
+/// Whether the packet is neither asked for nor part of what was.
+#[inline(always)]
+pub(crate) fn is_nobodys(work: &Work) -> bool {
+    !may_be_ours(work) && !may_be_followed(work)
+}
+
 /// Whether the filter could take this packet. Never says no to one that it would take: only to TCP,
 /// UDP and other plain packets neither from nor to any of a few destinations.
 #[inline(always)]
@@ -64,7 +70,7 @@ fn any_dest(family: u32, src: [u64; 2], dst: [u64; 2]) -> bool {
 /// Whether it could be part of a flow that was ours before: see `observe::follow_packet`, which
 /// decides.
 #[inline(always)]
-pub(crate) fn may_be_followed(work: &Work) -> bool {
+fn may_be_followed(work: &Work) -> bool {
     learned_any()
         || follow::may_be_noted(forget(&work.at))
         || buffer::made_here(work) && conntrack::is_translated(buffer::nfct(work))

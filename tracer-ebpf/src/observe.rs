@@ -102,7 +102,7 @@ fn read(work: &mut Work, skb: u64) -> Option<()> {
 #[inline(always)]
 fn look<const TAP: u8>(work: &mut Work, seen: &Sighting) -> Option<()> {
     unwrap::innermost(work)?;
-    if !glance::may_be_ours(work) && !glance::may_be_followed(work) {
+    if glance::is_nobodys(work) {
         return None;
     }
     if is_old_news(work, seen) {

@@ -3,7 +3,7 @@
 //!
 //! Kernel: `data` and `data_end` of `struct __sk_buff` (linux/bpf.h), between which the verifier lets a program read.
 
-use crate::buffer::Packet;
+use crate::buffer::{ETH_P_IP, ETH_P_IPV6, Packet};
 use crate::direct::shown;
 use crate::memory;
 use crate::state::{Work, offset};
@@ -18,9 +18,9 @@ const LINK: u32 = 14;
 /// What is read of a packet behind that: of IPv4, and of IPv6.
 const V4: u64 = 40;
 const V6: u64 = 56;
-/// `ETH_P_IP` and `ETH_P_IPV6` in network order.
-const ETH_P_IP: u32 = 0x0800_u16.to_be() as u32;
-const ETH_P_IPV6: u32 = 0x86dd_u16.to_be() as u32;
+/// EtherTypes in network order.
+const IP: u32 = ETH_P_IP.to_be() as u32;
+const IPV6: u32 = ETH_P_IPV6.to_be() as u32;
 
 /// Whether there is nothing to be done about the packet. `false`: it is to be looked at as at other taps.
 #[inline(always)]
@@ -28,7 +28,7 @@ pub(crate) fn is_nothing_new(work: &mut Work, skb: *mut __sk_buff, tap: u8, ifin
     if direct::only() || read(work, skb).is_none() || unwrap::may_wrap(work) {
         return false;
     }
-    if !glance::may_be_ours(work) && !glance::may_be_followed(work) {
+    if glance::is_nobodys(work) {
         return true;
     }
     if beside(work, skb).is_none() {
@@ -42,8 +42,8 @@ pub(crate) fn is_nothing_new(work: &mut Work, skb: *mut __sk_buff, tap: u8, ifin
 fn read(work: &mut Work, skb: *mut __sk_buff) -> Option<()> {
     let proto = shown!(skb, protocol);
     let most = match proto {
-        ETH_P_IP => V4,
-        ETH_P_IPV6 => V6,
+        IP => V4,
+        IPV6 => V6,
         _ => return None,
     };
     let data = u64::from(shown!(skb, data));

@@ -5,7 +5,7 @@
 //! know the packet again stands in it, at either end. Nothing of this is asked of packets that do not look
 //! like it.
 
-use crate::buffer;
+use crate::buffer::{self, ETH_P_IP, ETH_P_IPV6};
 use crate::memory::field;
 use crate::state::Work;
 use crate::{direct, filter};
@@ -21,8 +21,6 @@ const IP6_IN_IP: u8 = 41;
 const GRE: u8 = 47;
 /// `ETH_P_TEB`: an Ethernet frame.
 const FRAME: u16 = 0x6558;
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
 const TAGGED: u16 = 0x8100;
 /// Fragment offset and "more fragments".
 const NO_FRAGMENT: u16 = 0x3fff_u16.to_be();
@@ -46,18 +44,26 @@ pub(crate) fn innermost(work: &mut Work) -> Option<()> {
     if direct::only() {
         return Some(());
     }
-    let transport = transport(work);
-    if transport == 0 || !is_tunnel(work, transport) {
-        return Some(());
+    match tunnel_at(work) {
+        0 => Some(()),
+        transport => go_inside(work, transport),
     }
-    go_inside(work, transport)
 }
 
 /// Whether a packet may carry another one.
 #[inline(always)]
 pub(crate) fn may_wrap(work: &Work) -> bool {
-    let transport = transport(work);
-    transport != 0 && is_tunnel(work, transport)
+    tunnel_at(work) != 0
+}
+
+/// Where the transport header begins of a packet that looks like a tunnel's; zero for others.
+#[inline(always)]
+fn tunnel_at(work: &Work) -> u32 {
+    match transport(work) {
+        0 => 0,
+        at if is_tunnel(work, at) => at,
+        _ => 0,
+    }
 }
 
 /// Of a tunnel's packet. Apart, because few are.
@@ -129,7 +135,7 @@ fn find(work: &Work, transport: u32) -> Option<(u8, u32)> {
     let packet = &work.packet;
     let inside = tunnel(work, transport)?;
     if inside.proto != FRAME {
-        let is_ip = inside.proto == IPV4 || inside.proto == IPV6;
+        let is_ip = inside.proto == ETH_P_IP || inside.proto == ETH_P_IPV6;
         return is_ip.then_some((inside.wrap, inside.at));
     }
     let mut at = inside.at + 14;
@@ -138,7 +144,7 @@ fn find(work: &Work, transport: u32) -> Option<(u8, u32)> {
         at += 4;
         proto = packet.half(inside.at + 16)?;
     }
-    (proto == IPV4 || proto == IPV6).then_some((inside.wrap, at))
+    (proto == ETH_P_IP || proto == ETH_P_IPV6).then_some((inside.wrap, at))
 }
 
 #[inline(always)]
@@ -180,7 +186,11 @@ fn tunnel(work: &Work, transport: u32) -> Option<Inside> {
         kind => Some(Inside {
             wrap: wrap::IPIP,
             at: transport,
-            proto: if kind == IP_IN_IP { IPV4 } else { IPV6 },
+            proto: if kind == IP_IN_IP {
+                ETH_P_IP
+            } else {
+                ETH_P_IPV6
+            },
         }),
     }
 }

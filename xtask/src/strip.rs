@@ -18,7 +18,6 @@ pub(crate) fn strip(object: &[u8]) -> Result<Vec<u8>> {
     }
     name_sections_apart(&mut elf);
     elf.delete_orphans();
-    elf.delete_unused_versions();
     let mut stripped = Vec::new();
     elf.write(&mut stripped)
         .context("writing the eBPF object")?;

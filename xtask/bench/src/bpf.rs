@@ -41,7 +41,7 @@ pub(crate) struct Empty {
 
 impl Empty {
     /// Loads and attaches it.
-    pub(crate) fn at(tracepoint: &std::ffi::CStr) -> Result<Self> {
+    fn at(tracepoint: &std::ffi::CStr) -> Result<Self> {
         // r0 = 0; exit
         let code: [[u8; 8]; 2] = [[0xb7, 0, 0, 0, 0, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]];
         let mut attr = [0u8; 72];
@@ -62,8 +62,6 @@ impl Empty {
     }
 }
 
-/// `BPF_PROG_TYPE_RAW_TRACEPOINT`.
-const RAW_TRACEPOINT: u32 = 17;
 /// Empty programs at the tracepoints that srctrace is based on.
 pub(crate) fn base() -> Result<[Empty; 2]> {
     Ok([
@@ -72,6 +70,8 @@ pub(crate) fn base() -> Result<[Empty; 2]> {
     ])
 }
 
+/// `BPF_PROG_TYPE_RAW_TRACEPOINT`.
+const RAW_TRACEPOINT: u32 = 17;
 /// The name of [`Empty`] in the accounts.
 const EMPTY: &str = "empty";
 
